@@ -1,0 +1,267 @@
+"""Datasets on disk: one HDF5 file of ragged arrays with offsets. docs/data_format.md is its description."""
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+
+import h5py
+import numpy as np
+
+import beno
+from beno.errors import BenoError
+from beno.random_problems import Family
+from beno.sample import Sample
+
+FORMAT = "beno-dataset"
+VERSION = 1
+ROWS_A_CHUNK = 16384
+
+# Where each array of a sample lies in the file. The arrays of all samples stand one after the
+# other; offsets/points and offsets/panels say where each sample starts.
+POINT_ARRAYS = {"points": "position", "source": "source", "u": "u", "coefficient": "coefficient"}
+PANEL_ARRAYS = {
+    "centres": "centre",
+    "normals": "normal",
+    "lengths": "length",
+    "ring": "ring",
+    "kind": "kind",
+    "g": "g",
+    "alpha": "alpha",
+    "panel_coefficient": "coefficient",
+}
+STORED_TYPE = {"ring": np.int16, "kind": np.int8}
+OPTIONAL = ("coefficient", "panel_coefficient")
+
+SPLITS = ("train", "validation", "test")
+Split = Literal["train", "validation", "test"]
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """What a dataset claims to be."""
+
+    equation: str
+    boundary: str
+    corners: int | str
+    resolution: int
+    samples: int
+    origin: str  # "generated", "published" or "mended"
+    seed: int | None = None
+    source_amplitude: float | None = None
+    boundary_amplitude: float | None = None
+    contrast: float | None = None
+    alpha_range: tuple[float, float] | None = None
+    beno_version: str = beno.__version__
+
+    @classmethod
+    def of_family(cls, family: Family, seed: int, samples: int) -> Self:
+        return cls(**asdict(family), samples=samples, seed=seed, origin="generated")
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        stored = json.loads(text)
+        unknown = set(stored) - {field.name for field in fields(cls)}
+        if unknown:
+            raise BenoError(f"unknown metadata {', '.join(sorted(unknown))}")
+        if stored.get("alpha_range") is not None:
+            stored["alpha_range"] = tuple(stored["alpha_range"])
+        return cls(**stored)
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+
+def split_sizes(samples: int) -> tuple[int, int, int]:
+    """A tenth to test; of the rest a tenth to validate.
+
+    >>> split_sizes(1000)
+    (810, 90, 100)
+    """
+    test = round(samples / 10)
+    validation = round((samples - test) / 10)
+    return samples - test - validation, validation, test
+
+
+def split_numbers(samples: int) -> np.ndarray:
+    return np.repeat(np.arange(3, dtype=np.uint8), split_sizes(samples))
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Some samples on end, as they lie in the file."""
+
+    arrays: dict[str, np.ndarray]
+    points: np.ndarray  # how many points each sample has
+    panels: np.ndarray
+
+    @classmethod
+    def pack(cls, samples: list[Sample]) -> Self:
+        arrays = {}
+        for group, names in (("points", POINT_ARRAYS), ("panels", PANEL_ARRAYS)):
+            for field, name in names.items():
+                parts = [getattr(sample, field) for sample in samples]
+                if any(part is None for part in parts):
+                    continue
+                arrays[f"{group}/{name}"] = np.concatenate(parts).astype(STORED_TYPE.get(field, np.float64))
+        return cls(
+            arrays,
+            points=np.array([len(sample.u) for sample in samples]),
+            panels=np.array([len(sample.g) for sample in samples]),
+        )
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+
+def write(path: Path, metadata: Metadata, blocks: Iterable[Block]) -> None:
+    """Write a whole dataset, or nothing: a kill at any moment leaves no file under this name."""
+    with _whole_file_or_none(path) as unfinished, h5py.File(unfinished, "w") as file:
+        file.attrs.update(format=FORMAT, version=VERSION, metadata=metadata.to_json())
+        ends = {"points": [np.zeros(1, dtype=np.int64)], "panels": [np.zeros(1, dtype=np.int64)]}
+        for block in blocks:
+            for name, values in block.arrays.items():
+                _append(file, name, values)
+            for group, counts in (("points", block.points), ("panels", block.panels)):
+                ends[group].append(ends[group][-1][-1] + np.cumsum(counts))
+        for group, parts in ends.items():
+            file[f"offsets/{group}"] = np.concatenate(parts)
+        written = len(file["offsets/points"]) - 1
+        if written != metadata.samples:
+            raise BenoError(f"{path}: {written} samples were written where the metadata says {metadata.samples}")
+        file["split"] = split_numbers(written)
+
+
+def _append(file: h5py.File, name: str, values: np.ndarray) -> None:
+    if name not in file:
+        geometry = values.dtype.kind == "i" or name.endswith(("position", "centre", "normal", "length", "alpha"))
+        file.create_dataset(
+            name,
+            data=values,
+            maxshape=(None, *values.shape[1:]),
+            chunks=(ROWS_A_CHUNK, *values.shape[1:]),
+            # Geometry shrinks to almost nothing; fields do not shrink, and would only cost time.
+            **({"compression": "lzf", "shuffle": True} if geometry else {}),
+        )
+        return
+    stored = file[name]
+    stored.resize(len(stored) + len(values), axis=0)
+    stored[-len(values) :] = values
+
+
+@contextmanager
+def _whole_file_or_none(path: Path) -> Iterator[Path]:
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    try:
+        yield unfinished
+        with open(unfinished, "rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(unfinished, path)
+    except OSError as error:
+        raise BenoError(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+class Dataset:
+    """An open dataset: a sequence of samples, each read from disk when it is asked for."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        self._file = _open(self.path)
+        try:
+            self.metadata = self._read_metadata()
+            self._point_offsets = self._offsets("points", POINT_ARRAYS)
+            self._panel_offsets = self._offsets("panels", PANEL_ARRAYS)
+            # Kept open: each holds the chunk that was read last.
+            self._stored = {group: dict(self._file[group]) for group in ("points", "panels")}
+            self.split_number = self._file["split"][:]
+        except (KeyError, TypeError, ValueError, OSError) as error:
+            self._file.close()
+            reason = error.args[0] if error.args else type(error).__name__
+            raise BenoError(f"{self.path} is not a sound {FORMAT} file: {reason}") from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._file.close()
+
+    def __len__(self) -> int:
+        return len(self._point_offsets) - 1
+
+    def __iter__(self) -> Iterator[Sample]:
+        return (self[index] for index in range(len(self)))
+
+    def __getitem__(self, index: int) -> Sample:
+        """A sample with finite values; one with NaN or infinity is refused."""
+        sample = self.read_unchecked(index)
+        sample.require_finite(f"{self.path}, sample {index}")
+        return sample
+
+    def indices(self, split: Split) -> np.ndarray:
+        return np.flatnonzero(self.split_number == SPLITS.index(split))
+
+    def read_unchecked(self, index: int) -> Sample:
+        if not 0 <= index < len(self):
+            raise IndexError(f"{self.path} has samples 0 to {len(self) - 1}, not {index}")
+        arrays = self._read(slice(index, index + 1))
+        named = {
+            field: arrays.get(f"{group}/{name}")
+            for group, names in (("points", POINT_ARRAYS), ("panels", PANEL_ARRAYS))
+            for field, name in names.items()
+        }
+        return Sample(resolution=self.metadata.resolution, **named)
+
+    def block(self, start: int, stop: int) -> Block:
+        return Block(
+            self._read(slice(start, stop)),
+            points=np.diff(self._point_offsets[start : stop + 1]),
+            panels=np.diff(self._panel_offsets[start : stop + 1]),
+        )
+
+    def _read(self, samples: slice) -> dict[str, np.ndarray]:
+        arrays = {}
+        for group, offsets in (("points", self._point_offsets), ("panels", self._panel_offsets)):
+            rows = slice(offsets[samples.start], offsets[samples.stop])
+            for name, stored in self._stored[group].items():
+                try:
+                    arrays[f"{group}/{name}"] = stored[rows]
+                except OSError as error:
+                    raise BenoError(f"{self.path}: {group}/{name} cannot be read: {error}") from error
+        return arrays
+
+    def _read_metadata(self) -> Metadata:
+        if self._file.attrs.get("format") != FORMAT:
+            raise ValueError("it is HDF5, but was not written by beno")
+        version = self._file.attrs["version"]
+        if version > VERSION:
+            raise ValueError(f"it has format version {version}; this beno reads up to {VERSION}, a newer one is needed")
+        return Metadata.from_json(self._file.attrs["metadata"])
+
+    def _offsets(self, group: str, names: dict[str, str]) -> np.ndarray:
+        offsets = self._file[f"offsets/{group}"][:]
+        if len(offsets) != self.metadata.samples + 1 or offsets[0] != 0 or (np.diff(offsets) <= 0).any():
+            raise ValueError(f"offsets/{group} do not fit its {self.metadata.samples} samples")
+        for field, name in names.items():
+            stored = self._file[group].get(name)
+            if stored is None and field in OPTIONAL:
+                continue
+            if stored is None or len(stored) != offsets[-1]:
+                raise ValueError(f"{group}/{name} is missing or does not have {offsets[-1]} rows")
+        return offsets
+
+
+def _open(path: Path) -> h5py.File:
+    if not path.exists():
+        raise BenoError(f"{path} does not exist")
+    if path.is_dir():
+        raise BenoError(f"{path} is a folder; a dataset is one HDF5 file")
+    try:
+        return h5py.File(path, "r")
+    except OSError as error:
+        raise BenoError(f"{path} is not a readable HDF5 file, or was cut short: {error}") from error

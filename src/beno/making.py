@@ -1,0 +1,138 @@
+"""Making a dataset: block by block, on any number of workers, taking up where it stopped.
+
+Blocks are themselves small datasets in a folder beside the target, `.NAME.parts`. A block is there
+whole or not at all, so a second run makes only what is missing; at the end all blocks are joined.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+
+import numpy as np
+
+from beno.dataset import Block, Dataset, Metadata, write
+from beno.errors import BenoError
+from beno.finite_volume import solve
+from beno.random_problems import Family
+from beno.sample import Sample
+
+MOST_SAMPLES_A_BLOCK = 100
+MOST_CELLS_A_BLOCK = 2**18  # keeps a block near 10 MB, whatever the resolution
+
+
+def make_block(family: Family, seed: int, start: int, stop: int) -> Block:
+    return Block.pack([Sample.of(solve(family.problem(seed, index))) for index in range(start, stop)])
+
+
+def make(
+    family: Family,
+    seed: int,
+    samples: int,
+    path: Path,
+    workers: int = 1,
+    dask_address: str | None = None,
+    progress: Callable[[int], None] = lambda done: None,
+) -> None:
+    """Write ``samples`` solved problems to ``path``; ``progress`` hears how many are done."""
+    if samples < 1:
+        raise BenoError(f"{samples} samples were asked for; a dataset needs at least 1")
+    if workers < 1:
+        raise BenoError(f"{workers} workers were asked for; at least 1 is needed")
+    if seed < 0:
+        raise BenoError(f"the seed is {seed}; it must not be negative")
+    metadata = Metadata.of_family(family, seed, samples)
+    size = max(1, min(MOST_SAMPLES_A_BLOCK, MOST_CELLS_A_BLOCK // family.resolution**2))
+    with _parts_folder(path, metadata) as folder:
+        parts = {start: folder / f"{start:09d}.h5" for start in range(0, samples, size)}
+        missing = [start for start, part in parts.items() if not part.exists()]
+        done = samples - sum(min(size, samples - start) for start in missing)
+        progress(done)
+        ranges = [(start, min(start + size, samples)) for start in missing]
+        for start, block in zip(missing, _make_blocks(family, seed, ranges, workers, dask_address), strict=True):
+            write(parts[start], _of_size(metadata, len(block)), [block])
+            done += len(block)
+            progress(done)
+        write(path, metadata, _read_parts(list(parts.values())))
+        shutil.rmtree(folder)
+
+
+def _make_blocks(
+    family: Family, seed: int, ranges: list[tuple[int, int]], workers: int, dask_address: str | None
+) -> Iterator[Block]:
+    if workers == 1 and dask_address is None:
+        yield from (make_block(family, seed, *limits) for limits in ranges)
+        return
+    import joblib
+
+    with _dask_backend(dask_address) if dask_address else nullcontext():
+        # Blocks come back in order as they are ready; only a few are ever under way at once.
+        run = joblib.Parallel(n_jobs=-1 if dask_address else workers, return_as="generator")
+        yield from run(joblib.delayed(make_block)(family, seed, *limits) for limits in ranges)
+
+
+@contextmanager
+def _dask_backend(address: str) -> Iterator[None]:
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise BenoError("--dask needs the package distributed: pip install 'beno[dask]'") from error
+    import joblib
+
+    try:
+        client = Client(address, timeout="10s")
+    except (OSError, ValueError) as error:
+        raise BenoError(f"no Dask scheduler answers at {address}: {error}") from error
+    with client, joblib.parallel_config(backend="dask"):
+        yield
+
+
+@contextmanager
+def _parts_folder(path: Path, metadata: Metadata) -> Iterator[Path]:
+    """The folder of finished blocks, held by one process at a time; emptied if made for another dataset."""
+    folder = path.with_name(f".{path.name}.parts")
+    claim = folder / "metadata.json"
+    existed = folder.exists()
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(f"{path} is a folder")
+        folder.mkdir(exist_ok=True)
+        with _locked(folder / "lock", path):
+            if not claim.exists() or claim.read_text() != metadata.to_json():
+                for part in folder.glob("*.h5"):
+                    part.unlink()
+                claim.write_text(metadata.to_json())
+            yield folder
+    except OSError as error:
+        if not existed and folder.is_dir():
+            shutil.rmtree(folder, ignore_errors=True)
+        raise BenoError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+@contextmanager
+def _locked(lock: Path, path: Path) -> Iterator[None]:
+    """Released by the system when the process ends, however it ends."""
+    try:
+        import fcntl
+    except ImportError:  # not on Windows
+        yield
+        return
+    with open(lock, "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BenoError(f"another process is making {path} right now") from None
+        yield
+
+
+def _read_parts(parts: list[Path]) -> Iterator[Block]:
+    for part in parts:
+        with Dataset(part) as dataset:
+            yield dataset.block(0, len(dataset))
+
+
+def _of_size(metadata: Metadata, samples: int) -> Metadata:
+    from dataclasses import replace
+
+    return replace(metadata, samples=samples)

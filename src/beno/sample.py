@@ -1,0 +1,78 @@
+"""One solved problem as plain arrays: the contract between numerics and learning.
+
+A sample promises nothing about its values; `doctor` checks whether u solves what it claims to.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from beno.errors import BenoError
+from beno.geometry import Domain
+from beno.problem import Problem
+from beno.solution import Solution
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    resolution: int
+    points: Float[np.ndarray, "n 2"]
+    source: Float[np.ndarray, " n"]
+    u: Float[np.ndarray, " n"]
+    centres: Float[np.ndarray, "p 2"]
+    normals: Float[np.ndarray, "p 2"]
+    lengths: Float[np.ndarray, " p"]
+    ring: Int[np.ndarray, " p"]
+    kind: Int[np.ndarray, " p"]
+    g: Float[np.ndarray, " p"]
+    alpha: Float[np.ndarray, " p"]
+    coefficient: Float[np.ndarray, " n"] | None = None
+    panel_coefficient: Float[np.ndarray, " p"] | None = None
+
+    @classmethod
+    def of(cls, solution: Solution) -> "Sample":
+        problem, panels = solution.problem, solution.problem.domain.panels
+        return cls(
+            resolution=problem.domain.resolution,
+            points=problem.domain.points,
+            source=problem.source,
+            u=solution.u,
+            centres=panels.centres,
+            normals=panels.normals,
+            lengths=panels.lengths,
+            ring=panels.ring,
+            kind=problem.kind,
+            g=problem.g,
+            alpha=problem.alpha,
+            coefficient=problem.coefficient,
+            panel_coefficient=problem.panel_coefficient,
+        )
+
+    @property
+    def domain(self) -> Domain:
+        """The cells that the points say are inside."""
+        mask = np.zeros((self.resolution, self.resolution), dtype=bool)
+        mask[tuple(np.floor(self.points * self.resolution).astype(int).T)] = True
+        return Domain.from_mask(mask)
+
+    @property
+    def problem(self) -> Problem:
+        """The problem that u claims to solve."""
+        domain = self.domain
+        tolerance = 1e-6 / self.resolution
+        for what, stored, expected in (
+            ("points", self.points, domain.points),
+            ("panels", self.centres, domain.panels.centres),
+        ):
+            if stored.shape != expected.shape or not np.allclose(stored, expected, rtol=0, atol=tolerance):
+                raise BenoError(f"the sample's {what} are not those of its domain; `beno data check` says why")
+        return Problem(
+            domain, self.source, self.kind, self.g, self.alpha, self.coefficient, self.panel_coefficient
+        )
+
+    def require_finite(self, where: str) -> None:
+        for name, values in vars(self).items():
+            if isinstance(values, np.ndarray) and not np.isfinite(values).all():
+                at = np.argwhere(~np.isfinite(values))[0][0]
+                raise BenoError(f"{where}: {name} is {values[at]} in row {at}; every value must be finite")
