@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self
+from typing import Any, Self
 
 import h5py
 import numpy as np
@@ -38,7 +38,6 @@ STORED_TYPE = {"ring": np.int16, "kind": np.int8}
 OPTIONAL = ("coefficient", "panel_coefficient")
 
 SPLITS = ("train", "validation", "test")
-Split = Literal["train", "validation", "test"]
 
 
 @dataclass(frozen=True)
@@ -203,14 +202,14 @@ class Dataset:
         sample.require_finite(f"{self.path}, sample {index}")
         return sample
 
-    def indices(self, split: Split) -> np.ndarray:
+    def indices(self, split: str) -> np.ndarray:
         return np.flatnonzero(self.split_number == SPLITS.index(split))
 
     def read_unchecked(self, index: int) -> Sample:
         if not 0 <= index < len(self):
             raise IndexError(f"{self.path} has samples 0 to {len(self) - 1}, not {index}")
         arrays = self._read(slice(index, index + 1))
-        named = {
+        named: dict[str, Any] = {
             field: arrays.get(f"{group}/{name}")
             for group, names in (("points", POINT_ARRAYS), ("panels", PANEL_ARRAYS))
             for field, name in names.items()

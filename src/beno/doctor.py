@@ -60,9 +60,7 @@ class Report:
 
     @property
     def wrong_walls(self) -> list[str]:
-        return [
-            name for name, misfit in zip(DIRECTION_NAMES, self.misfit, strict=True) if misfit > self.tolerance
-        ]
+        return [name for name, misfit in zip(DIRECTION_NAMES, self.misfit, strict=True) if misfit > self.tolerance]
 
     @property
     def residual(self) -> float:
@@ -131,7 +129,9 @@ def examine(
 
 def diagnose(sample: Sample) -> Diagnosis:
     nan_columns = [
-        name for name, values in vars(sample).items() if isinstance(values, np.ndarray) and not np.isfinite(values).all()
+        name
+        for name, values in vars(sample).items()
+        if isinstance(values, np.ndarray) and not np.isfinite(values).all()
     ]
     if nan_columns:
         return Diagnosis(nan_columns)

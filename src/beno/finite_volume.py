@@ -123,7 +123,7 @@ class Multigrid:
         hierarchy = pyamg.ruge_stuben_solver(system.solvable_matrix.tocsr())
         residuals: list[float] = []
         u = hierarchy.solve(right, tol=self.tolerance, accel="cg", maxiter=200, residuals=residuals)
-        if residuals[-1] > self.tolerance * max(residuals[0], np.linalg.norm(right)):
+        if residuals[-1] > self.tolerance * max(residuals[0], float(np.linalg.norm(right))):
             raise BenoError(
                 f"multigrid stopped at a relative residual of {residuals[-1] / residuals[0]:.1e} after "
                 f"{len(residuals) - 1} cycles; the direct method has no such limit"

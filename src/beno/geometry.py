@@ -101,8 +101,7 @@ class Domain:
             width, height = cut
             if width < 1 or height < 1:
                 raise BenoError(
-                    f"the cut at the {CORNER_NAMES[corner]} corner is {width} x {height} cells; "
-                    "both must be at least 1"
+                    f"the cut at the {CORNER_NAMES[corner]} corner is {width} x {height} cells; both must be at least 1"
                 )
             if width >= resolution and height >= resolution:
                 raise BenoError(
@@ -230,6 +229,5 @@ def _refuse_broken(mask: Bool[np.ndarray, "n n"]) -> None:
         i, j = np.argwhere(pinched)[0].tolist()
         touching = ((i, j), (i + 1, j + 1)) if mask[i, j] else ((i + 1, j), (i, j + 1))
         raise BenoError(
-            f"the cells {touching[0]} and {touching[1]} touch only at a point; "
-            "join them by a cell or keep them apart"
+            f"the cells {touching[0]} and {touching[1]} touch only at a point; join them by a cell or keep them apart"
         )

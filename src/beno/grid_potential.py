@@ -46,9 +46,7 @@ def _read_off(problem: Problem, v: Float[np.ndarray, "N N"], kappa: Float[np.nda
     here, there = kappa[i, j], padded_kappa[beyond]
     on_box = _is_outside_box(beyond, problem.domain.resolution)
     # What flows through the panel's face in the box: to the next cell, or to the box's own wall.
-    flow = np.where(
-        on_box, -2 * here * v[i, j], 2 * here * there / (here + there) * (padded_v[beyond] - v[i, j])
-    )
+    flow = np.where(on_box, -2 * here * v[i, j], 2 * here * there / (here + there) * (padded_v[beyond] - v[i, j]))
     wall = problem.wall_coefficient
     return Potential(
         at_points=v[problem.domain.mask],

@@ -4,13 +4,11 @@ Blocks are themselves small datasets in a folder beside the target, `.NAME.parts
 whole or not at all, so a second run makes only what is missing; at the end all blocks are joined.
 """
 
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
-
-import numpy as np
 
 from beno.dataset import Block, Dataset, Metadata, write
 from beno.errors import BenoError
@@ -51,7 +49,7 @@ def make(
         progress(done)
         ranges = [(start, min(start + size, samples)) for start in missing]
         for start, block in zip(missing, _make_blocks(family, seed, ranges, workers, dask_address), strict=True):
-            write(parts[start], _of_size(metadata, len(block)), [block])
+            write(parts[start], replace(metadata, samples=len(block)), [block])
             done += len(block)
             progress(done)
         write(path, metadata, _read_parts(list(parts.values())))
@@ -81,7 +79,7 @@ def _dask_backend(address: str) -> Iterator[None]:
     import joblib
 
     try:
-        client = Client(address, timeout="10s")
+        client = Client(address, timeout="10s")  # type: ignore[no-untyped-call]
     except (OSError, ValueError) as error:
         raise BenoError(f"no Dask scheduler answers at {address}: {error}") from error
     with client, joblib.parallel_config(backend="dask"):
@@ -130,9 +128,3 @@ def _read_parts(parts: list[Path]) -> Iterator[Block]:
     for part in parts:
         with Dataset(part) as dataset:
             yield dataset.block(0, len(dataset))
-
-
-def _of_size(metadata: Metadata, samples: int) -> Metadata:
-    from dataclasses import replace
-
-    return replace(metadata, samples=samples)

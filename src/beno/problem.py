@@ -59,9 +59,10 @@ class Problem:
     def require_solvable(self) -> None:
         if not self.is_pure_neumann:
             return
-        size = np.abs(self.source).sum() * self.domain.spacing**2 + np.abs(
-            self.wall_coefficient * self.g * self.domain.panels.lengths
-        ).sum()
+        size = (
+            np.abs(self.source).sum() * self.domain.spacing**2
+            + np.abs(self.wall_coefficient * self.g * self.domain.panels.lengths).sum()
+        )
         if abs(self.imbalance) > BALANCE_TOLERANCE * size:
             raise BenoError(
                 f"a pure Neumann problem needs the integral of f ({self._source_total:.6g}) to equal the flux "

@@ -5,7 +5,7 @@ machine draw the same problems in any order.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import cast
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -48,9 +48,9 @@ class Family:
     source amplitude one is chosen for which the source makes about a third of u (see docs/data.md).
     """
 
-    equation: Literal["poisson", "darcy"] = "poisson"
-    boundary: Literal["dirichlet", "zero", "neumann", "robin", "mixed"] = "dirichlet"
-    corners: int | Literal["mixed"] = 4
+    equation: str = "poisson"
+    boundary: str = "dirichlet"
+    corners: int | str = 4
     resolution: int = 32
     source_amplitude: float | None = None
     boundary_amplitude: float = 2.0
@@ -58,19 +58,20 @@ class Family:
     alpha_range: tuple[float, float] = (0.5, 5.0)
 
     def __post_init__(self) -> None:
-        for name, value, allowed in (
+        choices: tuple[tuple[str, int | str, tuple[int | str, ...]], ...] = (
             ("equation", self.equation, EQUATIONS),
             ("boundary", self.boundary, BOUNDARIES),
             ("corners", self.corners, CORNERS),
-        ):
-            if value not in allowed:
-                raise BenoError(f"{name} is {value!r}; it must be one of {', '.join(map(str, allowed))}")
+        )
+        for name, choice, allowed in choices:
+            if choice not in allowed:
+                raise BenoError(f"{name} is {choice!r}; it must be one of {', '.join(map(str, allowed))}")
         if self.source_amplitude is None:
             object.__setattr__(self, "source_amplitude", VISIBLE_SOURCE[self.equation, self.boundary])
         if self.resolution < SMALLEST_RESOLUTION:
             raise BenoError(f"resolution is {self.resolution}; it must be at least {SMALLEST_RESOLUTION}")
         for name, value, least in (
-            ("source amplitude", self.source_amplitude, 0.0),
+            ("source amplitude", cast(float, self.source_amplitude), 0.0),
             ("boundary amplitude", self.boundary_amplitude, 0.0),
             ("kappa's contrast", self.contrast, 1.0),
             ("alpha's lower end", self.alpha_range[0], 0.0),
@@ -107,7 +108,7 @@ class Family:
         return darcy(domain, kappa, source, wave, kind, alpha, kappa_at_panels=kappa_at_panels)
 
     def _corner_count(self, index: int) -> int:
-        return index % 5 if self.corners == "mixed" else self.corners
+        return index % 5 if self.corners == "mixed" else int(self.corners)
 
     def _kinds(self, rng: np.random.Generator, panels: Panels) -> Kind | Int[np.ndarray, " p"]:
         if self.boundary == "mixed":

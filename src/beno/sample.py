@@ -67,9 +67,7 @@ class Sample:
         ):
             if stored.shape != expected.shape or not np.allclose(stored, expected, rtol=0, atol=tolerance):
                 raise BenoError(f"the sample's {what} are not those of its domain; `beno data check` says why")
-        return Problem(
-            domain, self.source, self.kind, self.g, self.alpha, self.coefficient, self.panel_coefficient
-        )
+        return Problem(domain, self.source, self.kind, self.g, self.alpha, self.coefficient, self.panel_coefficient)
 
     def require_finite(self, where: str) -> None:
         for name, values in vars(self).items():

@@ -1,0 +1,40 @@
+"""Where a benchmark leaves its figures: results/NAME.json, with all that is needed to run it again."""
+
+import json
+import os
+import platform
+import subprocess
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("numpy", "scipy", "h5py", "pyamg")
+
+
+def record(name: str, config: dict[str, object], figures: dict[str, object]) -> None:
+    """``config`` holds every option of the run, the seed among them."""
+    entry = {
+        "figures": figures,
+        "config": config,
+        "commit": _git("rev-parse", "HEAD"),
+        "source_changed_since_commit": bool(_git("status", "--porcelain", "--", "src")),
+        "device": {"cpu": _cpu(), "cores": os.cpu_count()},
+        "versions": {"python": platform.python_version()} | {name: version(name) for name in PACKAGES},
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    path = ROOT / "results" / f"{name}.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(entry, indent=2, default=str) + "\n")
+    print(f"written to {path.relative_to(ROOT)}")
+
+
+def _git(*words: str) -> str:
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def _cpu() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor()

@@ -1,0 +1,56 @@
+"""The command line. Each group of commands is a file; what they need is imported when they run."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from beno import __version__
+from beno.cli.data import app as data_app
+from beno.errors import BenoError
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+app.add_typer(data_app, name="data")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"beno {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def beno(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print it.")
+    ] = False,
+) -> None:
+    """Learned operators for elliptic PDEs on domains of complex shape."""
+
+
+def main() -> None:
+    """Run a command; a mistake of the user's is one line on stderr and exit status 2."""
+    try:
+        status = app(standalone_mode=False)
+    except BenoError as error:
+        status = _complain(str(error))
+    except (KeyboardInterrupt, typer.Abort):
+        typer.echo("stopped", err=True)
+        status = 130
+    except Exception as error:
+        # Typer's usage errors come from click or from its own copy of it, by version; both can do this.
+        if not hasattr(error, "format_message"):
+            raise
+        message = error.format_message()
+        status = _complain(message) if not message.startswith("Usage:") else _show_help(message)
+    sys.exit(status)
+
+
+def _show_help(text: str) -> int:
+    typer.echo(text)
+    return 2
+
+
+def _complain(message: str) -> int:
+    typer.echo("beno: " + " ".join(message.split()), err=True)
+    return 2

@@ -1,0 +1,192 @@
+"""beno data: make, show, check and import datasets."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    import numpy as np
+    from rich.progress import Progress
+
+    from beno.doctor import Report
+    from beno.sample import Sample
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Make, show, check and import datasets.")
+
+
+@app.command()
+def make(
+    out: Annotated[Path, typer.Option(help="The file to write.")],
+    equation: Annotated[str, typer.Option(help="poisson or darcy.")] = "poisson",
+    boundary: Annotated[str, typer.Option(help="dirichlet, zero, neumann, robin or mixed.")] = "dirichlet",
+    corners: Annotated[str, typer.Option(help="How many corners are cut: 0 to 4, or mixed.")] = "4",
+    samples: Annotated[int, typer.Option(help="How many problems.")] = 1000,
+    resolution: Annotated[int, typer.Option(help="Cells along a side.")] = 32,
+    seed: Annotated[int, typer.Option(help="Sample i depends on (seed, i) alone.")] = 0,
+    source_amplitude: Annotated[float | None, typer.Option(help="Largest |f|; by default one that shows in u.")] = None,
+    boundary_amplitude: Annotated[float, typer.Option(help="Largest |g|.")] = 2.0,
+    contrast: Annotated[float, typer.Option(help="Largest over smallest kappa (darcy).")] = 10.0,
+    workers: Annotated[int, typer.Option(help="Processes on this machine.")] = 1,
+    dask: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, to use its cluster instead.")] = None,
+) -> None:
+    """Draw problems, solve them exactly, and write them to one file. Started again, it goes on where it stopped."""
+    from beno.making import make as make_dataset
+    from beno.random_problems import Family
+
+    family = Family(
+        equation=equation,
+        boundary=boundary,
+        corners=int(corners) if corners.isdecimal() else corners,
+        resolution=resolution,
+        source_amplitude=source_amplitude,
+        boundary_amplitude=boundary_amplitude,
+        contrast=contrast,
+    )
+    with _progress() as progress:
+        task = progress.add_task(f"making {out.name}", total=samples)
+        make_dataset(
+            family, seed, samples, out, workers, dask, progress=lambda done: progress.update(task, completed=done)
+        )
+    typer.echo(f"{out}: {samples} samples, {out.stat().st_size / 1e6:.1f} MB")
+
+
+@app.command()
+def show(
+    path: Annotated[Path, typer.Argument(help="A dataset.")],
+    plot: Annotated[bool, typer.Option("--plot", help="Write a picture of the first samples.")] = False,
+    to: Annotated[Path | None, typer.Option(help="Where the picture goes; by default NAME.png here.")] = None,
+) -> None:
+    """Say what is in a dataset."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from beno.dataset import SPLITS, Dataset
+    from beno.statistics import summarise
+
+    with Dataset(path) as dataset:
+        metadata = dataset.metadata
+        summary = summarise(dataset)
+        table = Table(title=str(path), show_header=False, title_justify="left")
+        table.add_row("problem", f"{metadata.equation}, {metadata.boundary} boundary")
+        table.add_row("shapes", f"{metadata.corners} corners cut, {metadata.resolution} x {metadata.resolution} cells")
+        splits = ", ".join(f"{len(dataset.indices(split))} {split}" for split in SPLITS)
+        table.add_row("samples", f"{len(dataset)}: {splits}")
+        origin = metadata.origin if metadata.seed is None else f"{metadata.origin}, seed {metadata.seed}"
+        table.add_row("origin", f"{origin}, beno {metadata.beno_version}")
+        for name, spread in summary.items():
+            table.add_row(name, str(spread))
+        Console().print(table)
+        if plot or to:
+            from beno.plotting import plot_samples, save
+
+            count = min(len(dataset), 5 if metadata.corners == "mixed" else 3)
+            picture = to or Path(f"{path.stem}.png")
+            save(plot_samples([dataset[index] for index in range(count)]), picture)
+            typer.echo(f"picture: {picture}")
+
+
+@app.command()
+def check(
+    path: Annotated[Path, typer.Argument(help="A dataset, or a folder with the authors' .npy files.")],
+    mend: Annotated[Path | None, typer.Option(help="Write what could be mended here.")] = None,
+    tolerance: Annotated[float, typer.Option(help="What may be missing in an equation, relative to |u|.")] = 1e-4,
+) -> None:
+    """Does u satisfy the equation and the boundary values that the file claims?
+
+    Exit status 1 where something is wrong; with --mend, where something is wrong still.
+    """
+    from beno.doctor import examine
+    from beno.geometry import DIRECTION_NAMES
+
+    patient = _Patient(path)
+    with _progress() as progress:
+        report = examine(
+            progress.track(patient, total=len(patient), description="examining"), patient.splits, tolerance
+        )
+    typer.echo(f"{path}: {len(patient)} samples; what is missing in the equations, relative to |u|:")
+    typer.echo(f"  anywhere            {report.residual:.1e}")
+    for name, misfit in zip(DIRECTION_NAMES, report.misfit, strict=True):
+        typer.echo(f"  g on walls facing {name} {misfit:.1e}")
+    findings = [*patient.findings, *report.findings()]
+    for finding in findings:
+        typer.echo(f"WRONG: {finding}")
+    if not findings:
+        typer.echo("sound: every sample satisfies its equation, and no sample is in two splits")
+    if mend is not None:
+        report = _mend(patient, report, mend)
+        findings = list(report.findings())
+        typer.echo(f"mended: {mend}, residual {report.residual:.1e}")
+        for finding in findings:
+            typer.echo(f"STILL WRONG: {finding}")
+    raise typer.Exit(1 if findings else 0)
+
+
+@app.command("import")
+def import_published(
+    folder: Annotated[Path, typer.Argument(help="The folder with the authors' BC, RHS and SOL .npy files.")],
+    out: Annotated[Path, typer.Option(help="The file to write.")],
+) -> None:
+    """Turn the authors' files into a dataset, as they are: `beno data check` finds and mends what is wrong."""
+    from beno.dataset import Block, write
+    from beno.published import read_published
+
+    published = read_published(folder)
+    write(out, published.metadata, (Block.pack([sample]) for sample in published.samples))
+    typer.echo(f"{out}: {published.metadata.samples} samples")
+
+
+class _Patient:
+    """What the doctor is to look at: a dataset, or the authors' files."""
+
+    def __init__(self, path: Path) -> None:
+        from beno.dataset import Dataset
+        from beno.published import is_published_folder, read_published
+
+        self.findings: list[str] = []
+        self.splits: np.ndarray | None = None
+        self.read: Callable[[int], Sample]
+        if is_published_folder(path):
+            published = read_published(path)
+            self.metadata, self.read = published.metadata, lambda index: published.samples[index]
+            self.findings = [f"every value of {column} is NaN" for column in published.nan_columns]
+        else:
+            dataset = Dataset(path)
+            self.metadata, self.read, self.splits = dataset.metadata, dataset.read_unchecked, dataset.split_number
+
+    def __len__(self) -> int:
+        return self.metadata.samples
+
+    def __iter__(self) -> "Iterator[Sample]":
+        return (self.read(index) for index in range(len(self)))
+
+
+def _mend(patient: _Patient, report: "Report", out: Path) -> "Report":
+    from dataclasses import replace
+
+    import numpy as np
+
+    from beno.dataset import Block, Dataset, write
+    from beno.doctor import examine, mend
+    from beno.geometry import DIRECTION_NAMES
+
+    distrusted = np.isin(DIRECTION_NAMES, report.wrong_walls)
+    mended = (Block.pack([mend(sample, distrusted, report.tolerance)]) for sample in patient)
+    write(out, replace(patient.metadata, origin="mended"), mended)
+    with Dataset(out) as dataset:
+        return examine(dataset, dataset.split_number, report.tolerance)
+
+
+def _progress() -> "Progress":
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )

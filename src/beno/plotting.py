@@ -1,0 +1,104 @@
+"""Pictures of problems and their solutions. Quantities have no units; lengths are in sides of the unit square."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from jaxtyping import Float
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+
+from beno.errors import BenoError
+from beno.problem import Kind
+from beno.sample import Sample
+
+SIGNED, POSITIVE = "RdBu_r", "viridis"
+KIND_STYLE = {Kind.DIRICHLET: "solid", Kind.NEUMANN: "dashed", Kind.ROBIN: "dotted"}
+
+
+def plot_samples(samples: Sequence[Sample], titles: Sequence[str] | None = None) -> Figure:
+    """One row a sample: its source, its coefficient if it has one, and its solution framed by g."""
+    with_coefficient = any(sample.coefficient is not None for sample in samples)
+    columns = 3 if with_coefficient else 2
+    figure, axes = plt.subplots(
+        len(samples), columns, figsize=(4.1 * columns, 3.6 * len(samples)), squeeze=False, layout="constrained"
+    )
+    for row, sample in enumerate(samples):
+        title = titles[row] if titles else f"sample {row}"
+        draw_field(axes[row, 0], sample, sample.source, "source f")
+        axes[row, 0].set_title(f"{title}: source")
+        draw_outline(axes[row, 0], sample)
+        if sample.coefficient is not None:
+            draw_field(axes[row, 1], sample, sample.coefficient, "coefficient κ", signed=False)
+            axes[row, 1].set_title("coefficient")
+            draw_outline(axes[row, 1], sample)
+        draw_solution(axes[row, -1], sample)
+    return figure
+
+
+def draw_solution(axes: Axes, sample: Sample) -> None:
+    """u inside, g on the walls; on one scale where both are the same quantity."""
+    dirichlet_only = bool((sample.kind == Kind.DIRICHLET).all())
+    largest = max(np.abs(sample.u).max(), np.abs(sample.g).max() if dirichlet_only else 0.0)
+    draw_field(axes, sample, sample.u, "u, and g on the walls" if dirichlet_only else "u", largest=largest)
+    if dirichlet_only:
+        draw_walls(axes, sample, largest)
+        axes.set_title("solution, framed by its boundary values")
+        return
+    draw_outline(axes, sample)
+    present = [kind for kind in Kind if (sample.kind == kind).any()]
+    axes.set_title("solution; walls: " + ", ".join(f"{kind.name.lower()} {KIND_STYLE[kind]}" for kind in present))
+
+
+def draw_field(
+    axes: Axes,
+    sample: Sample,
+    values: Float[np.ndarray, " n"],
+    label: str,
+    signed: bool = True,
+    largest: float | None = None,
+) -> None:
+    largest = largest or float(np.abs(values).max()) or 1.0
+    limits: dict[str, Any] = {"cmap": SIGNED, "vmin": -largest, "vmax": largest} if signed else {"cmap": POSITIVE}
+    grid = np.full((sample.resolution, sample.resolution), np.nan)
+    i, j = np.floor(sample.points * sample.resolution).astype(int).T
+    grid[j, i] = values  # rows of a picture run along y
+    image = axes.imshow(grid, origin="lower", extent=(0, 1, 0, 1), interpolation="nearest", **limits)
+    axes.figure.colorbar(image, ax=axes, label=label, shrink=0.9)
+    axes.set(xlabel="x", ylabel="y", xlim=(-0.04, 1.04), ylim=(-0.04, 1.04), aspect="equal")
+
+
+def draw_walls(axes: Axes, sample: Sample, largest: float) -> None:
+    walls = LineCollection(list(_segments(sample, outward=0.012)), cmap=SIGNED, linewidths=4, capstyle="butt")
+    walls.set_array(sample.g)
+    walls.set_clim(-largest, largest)
+    axes.add_collection(walls)
+
+
+def draw_outline(axes: Axes, sample: Sample) -> None:
+    segments = _segments(sample)
+    for kind, style in KIND_STYLE.items():
+        here = sample.kind == kind
+        axes.add_collection(LineCollection(list(segments[here]), colors="black", linewidths=1.2, linestyles=style))
+
+
+def _segments(sample: Sample, outward: float = 0.0) -> Float[np.ndarray, "p 2 2"]:
+    tangent = np.stack([-sample.normals[:, 1], sample.normals[:, 0]], axis=1)
+    middle = sample.centres + outward * sample.normals
+    half = tangent * sample.lengths[:, None] / 2
+    return np.stack([middle - half, middle + half], axis=1)
+
+
+def save(figure: Figure, path: Path) -> None:
+    try:
+        figure.savefig(path, dpi=130)
+    except (OSError, ValueError) as error:
+        raise BenoError(f"cannot write the picture {path}: {error}") from error
+    finally:
+        plt.close(figure)
