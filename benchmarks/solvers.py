@@ -13,8 +13,7 @@ from time import perf_counter
 
 import fresh_process
 import numpy as np
-import pyamg  # noqa: F401 (loaded here, so that its import is in no time and in the baseline of memory)
-import pyamg.relaxation.relaxation  # noqa: F401
+import pyamg.relaxation.relaxation  # noqa: F401 (so that its import is in no time and in the baseline of memory)
 from record import record
 from rich.console import Console
 from rich.table import Table

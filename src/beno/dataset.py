@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import h5py
 import numpy as np
@@ -58,11 +58,11 @@ class Metadata:
     beno_version: str = beno.__version__
 
     @classmethod
-    def of_family(cls, family: Family, seed: int, samples: int) -> Self:
+    def of_family(cls, family: Family, seed: int, samples: int) -> "Metadata":
         return cls(**asdict(family), samples=samples, seed=seed, origin="generated")
 
     @classmethod
-    def from_json(cls, text: str) -> Self:
+    def from_json(cls, text: str) -> "Metadata":
         stored = json.loads(text)
         unknown = set(stored) - {field.name for field in fields(cls)}
         if unknown:
@@ -99,7 +99,7 @@ class Block:
     panels: np.ndarray
 
     @classmethod
-    def pack(cls, samples: list[Sample]) -> Self:
+    def pack(cls, samples: list[Sample]) -> "Block":
         arrays = {}
         for group, names in (("points", POINT_ARRAYS), ("panels", PANEL_ARRAYS)):
             for field, name in names.items():
@@ -184,7 +184,7 @@ class Dataset:
             reason = error.args[0] if error.args else type(error).__name__
             raise BenoError(f"{self.path} is not a sound {FORMAT} file: {reason}") from error
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Dataset":
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:

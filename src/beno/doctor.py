@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Integer
 
 from beno.dataset import SPLITS
 from beno.errors import BenoError
@@ -35,8 +35,13 @@ class Diagnosis:
     inner_residual: float = np.inf  # largest, over cells without a wall
     misfit: Float[np.ndarray, " 4"] = field(default_factory=lambda: np.full(4, np.nan))  # of g, by direction
 
+    @property
+    def judged(self) -> bool:
+        """Whether its equations could be set up."""
+        return not self.nan_columns and self.broken is None
+
     def sound(self, tolerance: float = TOLERANCE) -> bool:
-        return not self.nan_columns and self.broken is None and not self.transposed and self.residual <= tolerance
+        return self.judged and not self.transposed and self.residual <= tolerance
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +69,7 @@ class Report:
 
     @property
     def residual(self) -> float:
-        return max((sample.residual for sample in self.samples if sample.broken is None), default=np.inf)
+        return max((sample.residual for sample in self.samples if sample.judged), default=np.inf)
 
     def findings(self) -> Iterator[str]:
         """One line a fault."""
@@ -84,7 +89,7 @@ class Report:
                 f"x and y of the points are swapped against the boundary: {_of(self.transposed, total)} "
                 f"({min(faces)} to {max(faces)} faces match no cell as stored)"
             )
-        inner = [sample.inner_residual for sample in self.samples if not sample.broken]
+        inner = [sample.inner_residual for sample in self.samples if sample.judged]
         beyond = sum(residual > self.tolerance for residual in inner)
         if beyond:
             yield f"u does not satisfy the equation away from the walls: {_of(beyond, total)}, up to {max(inner):.1e}"
@@ -95,7 +100,7 @@ class Report:
         elsewhere = sum(
             sample.residual > self.tolerance >= np.fmax.reduce([sample.inner_residual, *np.nan_to_num(sample.misfit)])
             for sample in self.samples
-            if not sample.broken
+            if sample.judged
         )
         if elsewhere:
             yield f"u does not satisfy the equation in cells with several walls: {_of(elsewhere, total)}"
@@ -110,7 +115,7 @@ def _of(count: int, total: int) -> str:
 
 
 def examine(
-    samples: Iterable[Sample], splits: Int[np.ndarray, " s"] | None = None, tolerance: float = TOLERANCE
+    samples: Iterable[Sample], splits: Integer[np.ndarray, " s"] | None = None, tolerance: float = TOLERANCE
 ) -> Report:
     """Examine every sample; ``splits`` gives each one's split, to find samples that leak."""
     diagnoses: list[Diagnosis] = []

@@ -13,7 +13,7 @@ where at a wall, half a cell away, the three kinds of boundary differ only in a 
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
@@ -91,6 +91,7 @@ def assemble(problem: Problem) -> System:
     return System(problem, matrix, wall * b)
 
 
+@runtime_checkable
 class Method(Protocol):
     name: str
 

@@ -8,7 +8,6 @@ at ``((i + 1/2) / N, (j + 1/2) / N)``.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -66,7 +65,7 @@ class Domain:
     mask: Bool[np.ndarray, "n n"]
 
     @classmethod
-    def from_mask(cls, mask: np.ndarray) -> Self:
+    def from_mask(cls, mask: np.ndarray) -> "Domain":
         """Any cell mask, holes included.
 
         >>> ring = np.ones((8, 8), dtype=bool); ring[3:5, 3:5] = False
@@ -81,7 +80,7 @@ class Domain:
         return cls(mask)
 
     @classmethod
-    def square(cls, resolution: int, cuts: Sequence[Cut] = (None,) * 4) -> Self:
+    def square(cls, resolution: int, cuts: Sequence[Cut] = (None,) * 4) -> "Domain":
         """The unit square with rectangles cut from its corners.
 
         ``cuts`` gives (width, height) in cells for the lower left, lower right, upper left and

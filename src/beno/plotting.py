@@ -49,11 +49,12 @@ def draw_solution(axes: Axes, sample: Sample) -> None:
     draw_field(axes, sample, sample.u, "u, and g on the walls" if dirichlet_only else "u", largest=largest)
     if dirichlet_only:
         draw_walls(axes, sample, largest)
-        axes.set_title("solution, framed by its boundary values")
+        axes.set_title("solution, framed by g")
         return
     draw_outline(axes, sample)
     present = [kind for kind in Kind if (sample.kind == kind).any()]
-    axes.set_title("solution; walls: " + ", ".join(f"{kind.name.lower()} {KIND_STYLE[kind]}" for kind in present))
+    axes.set_title("solution")
+    axes.set_xlabel("x\nwalls: " + ", ".join(f"{kind.name.capitalize()} {KIND_STYLE[kind]}" for kind in present))
 
 
 def draw_field(

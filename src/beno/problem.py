@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
-from typing import Literal, Self
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -69,13 +69,13 @@ class Problem:
                 f"of g ({self._outflow_total:.6g}); they differ by {self.imbalance:.3g} (balanced() mends it)"
             )
 
-    def balanced(self) -> Self:
+    def balanced(self) -> "Problem":
         """The same problem with a constant added to f, so that a pure Neumann problem has a solution."""
         if not self.is_pure_neumann:
             return self
         return replace(self, source=self.source - self.imbalance / self.domain.area)
 
-    def split(self) -> tuple[Self, Self]:
+    def split(self) -> tuple["Problem", "Problem"]:
         """The forced part, with g = 0, and the boundary-driven part, with f = 0; their solutions add up.
 
         Under pure Neumann walls neither may stand alone unless the mean of f is zero, so the mean,

@@ -1,0 +1,146 @@
+"""A dataset gives back what was put in, or says in one line why it cannot."""
+
+import h5py
+import numpy as np
+import pytest
+
+from beno.dataset import SPLITS, VERSION, Block, Dataset, Metadata, split_sizes, write
+from beno.errors import BenoError
+from beno.finite_volume import solve
+from beno.random_problems import Family
+from beno.sample import Sample
+from beno.statistics import summarise
+
+
+def samples_of(family, count=6):
+    return [Sample.of(solve(family.problem(3, index))) for index in range(count)]
+
+
+def stored(path, family, samples):
+    write(path, Metadata.of_family(family, 3, len(samples)), [Block.pack(samples[:4]), Block.pack(samples[4:])])
+    return path
+
+
+@pytest.mark.parametrize("equation", ["poisson", "darcy"])
+@pytest.mark.parametrize("boundary", ["dirichlet", "neumann", "robin", "mixed"])
+def test_every_array_comes_back_to_the_bit(tmp_path, equation, boundary):
+    family = Family(equation, boundary, "mixed", 16)
+    samples = samples_of(family)
+    with Dataset(stored(tmp_path / "data.h5", family, samples)) as dataset:
+        assert len(dataset) == len(samples)
+        assert dataset.metadata == Metadata.of_family(family, 3, len(samples))
+        for before, after in zip(samples, dataset, strict=True):
+            for name, values in vars(before).items():
+                np.testing.assert_array_equal(getattr(after, name), values, err_msg=name)
+            np.testing.assert_allclose(solve(after.problem).u, before.u, atol=1e-10)
+
+
+def test_splits_follow_the_paper():
+    assert split_sizes(1000) == (810, 90, 100)
+    assert all(sum(split_sizes(count)) == count for count in range(1, 300))
+
+
+def test_splits_part_the_samples(tmp_path):
+    family = Family(resolution=8)
+    with Dataset(stored(tmp_path / "data.h5", family, samples_of(family, 20))) as dataset:
+        everything = np.concatenate([dataset.indices(split) for split in SPLITS])
+        np.testing.assert_array_equal(np.sort(everything), np.arange(20))
+        assert [len(dataset.indices(split)) for split in SPLITS] == list(split_sizes(20))
+
+
+def test_nothing_is_left_behind_when_the_source_of_blocks_fails(tmp_path):
+    family = Family(resolution=8)
+
+    def blocks():
+        yield Block.pack(samples_of(family, 2))
+        raise RuntimeError("killed")
+
+    with pytest.raises(RuntimeError, match="killed"):
+        write(tmp_path / "data.h5", Metadata.of_family(family, 0, 4), blocks())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_too_few_samples_are_refused(tmp_path):
+    family = Family(resolution=8)
+    with pytest.raises(BenoError, match="2 samples were written where the metadata says 5"):
+        write(tmp_path / "data.h5", Metadata.of_family(family, 0, 5), [Block.pack(samples_of(family, 2))])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_summary_agrees_with_the_whole(tmp_path):
+    family = Family("darcy", resolution=8)
+    samples = samples_of(family)
+    with Dataset(stored(tmp_path / "data.h5", family, samples)) as dataset:
+        summary = summarise(dataset)
+    everything = np.concatenate([sample.u for sample in samples])
+    assert summary["u"].rms == pytest.approx(np.sqrt(np.mean(everything**2)))
+    assert summary["kappa"].smallest >= 1
+    assert summary["points a sample"].largest == max(len(sample.u) for sample in samples)
+
+
+class TestBadFiles:
+    @pytest.fixture
+    def path(self, tmp_path):
+        family = Family(resolution=8)
+        return stored(tmp_path / "data.h5", family, samples_of(family))
+
+    def refused(self, path, match):
+        with pytest.raises(BenoError, match=match) as caught, Dataset(path) as dataset:
+            list(dataset)
+        assert str(path) in str(caught.value)
+
+    def test_missing(self, tmp_path):
+        self.refused(tmp_path / "none.h5", "does not exist")
+
+    def test_folder(self, tmp_path):
+        self.refused(tmp_path, "is a folder")
+
+    @pytest.mark.parametrize("share", [0.0, 0.02, 0.5, 0.99])
+    def test_truncated(self, path, share):
+        whole = path.read_bytes()
+        path.write_bytes(whole[: int(share * len(whole))])
+        self.refused(path, "cut short")
+
+    def test_not_hdf5(self, path):
+        path.write_text("x,y,u\n")
+        self.refused(path, "not a readable HDF5 file")
+
+    def test_foreign_hdf5(self, path):
+        with h5py.File(path, "w") as file:
+            file["u"] = np.zeros(3)
+        self.refused(path, "not written by beno")
+
+    def test_newer_version(self, path):
+        with h5py.File(path, "r+") as file:
+            file.attrs["version"] = VERSION + 1
+        self.refused(path, f"format version {VERSION + 1}")
+
+    def test_missing_array(self, path):
+        with h5py.File(path, "r+") as file:
+            del file["panels/g"]
+        self.refused(path, "panels/g is missing")
+
+    def test_short_array(self, path):
+        with h5py.File(path, "r+") as file:
+            file["points/u"].resize(10, axis=0)
+        self.refused(path, "points/u is missing or does not have")
+
+    def test_broken_offsets(self, path):
+        with h5py.File(path, "r+") as file:
+            file["offsets/points"][1] = -4
+        self.refused(path, "offsets/points do not fit")
+
+    def test_unknown_metadata(self, path):
+        with h5py.File(path, "r+") as file:
+            file.attrs["metadata"] = '{"equation": "poisson", "colour": "red"}'
+        self.refused(path, "unknown metadata colour")
+
+    def test_nan_is_refused_by_place(self, path):
+        with h5py.File(path, "r+") as file:
+            row = file["offsets/points"][2] + 5
+            file["points/u"][row] = np.nan
+        self.refused(path, "sample 2: u is nan in row 5")
+
+    def test_index_beyond_the_end(self, path):
+        with Dataset(path) as dataset, pytest.raises(IndexError, match="samples 0 to 5"):
+            dataset[6]

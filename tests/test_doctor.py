@@ -1,0 +1,129 @@
+"""The doctor finds each fault by itself, blames nothing that is sound, and mends what the labels determine."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beno.doctor import diagnose, examine, mend
+from beno.errors import BenoError
+from beno.finite_volume import solve
+from beno.geometry import DIRECTION_NAMES
+from beno.random_problems import Family
+from beno.sample import Sample
+
+
+def sample_of(index=0, **choices):
+    return Sample.of(solve(Family(resolution=16, **choices).problem(11, index)))
+
+
+def direction_of(sample):
+    return np.array([DIRECTION_NAMES.index({-1: "-", 1: "+"}[sign] + axis) for sign, axis in signed_axes(sample)])
+
+
+def signed_axes(sample):
+    return [(int(nx + ny), "x" if nx else "y") for nx, ny in sample.normals]
+
+
+def spoil_walls(sample, name, by=0.3):
+    here = direction_of(sample) == DIRECTION_NAMES.index(name)
+    return replace(sample, g=np.where(here, sample.g + by, sample.g))
+
+
+def swap_points(sample):
+    """As the authors' files have it: x and y of the points exchanged, nothing else."""
+    return replace(sample, points=sample.points[:, ::-1])
+
+
+EVERY_FAMILY = [
+    {"equation": equation, "boundary": boundary}
+    for equation in ("poisson", "darcy")
+    for boundary in ("dirichlet", "neumann", "robin", "mixed")
+]
+
+
+@pytest.mark.parametrize("family", EVERY_FAMILY)
+def test_sound_samples_are_left_alone(family):
+    sample = sample_of(**family)
+    assert diagnose(sample).sound(1e-10)
+    mended = mend(sample, np.ones(4, dtype=bool))
+    np.testing.assert_array_equal(mended.g, sample.g)
+
+
+@pytest.mark.parametrize("corners", range(5))
+@pytest.mark.parametrize("name", DIRECTION_NAMES)
+def test_a_wrong_wall_is_named_and_read_back(corners, name):
+    sample = sample_of(corners=corners)
+    report = examine([spoil_walls(sample, name)])
+    assert report.wrong_walls == [name]
+    assert not report.healthy
+    assert any(f"walls that face {name}" in line for line in report.findings())
+    mended = mend(spoil_walls(sample, name), np.isin(DIRECTION_NAMES, report.wrong_walls))
+    np.testing.assert_allclose(mended.g, sample.g, atol=1e-9)
+
+
+@pytest.mark.parametrize("corners", range(5))
+def test_swapped_coordinates_are_found_whatever_the_shape(corners):
+    """A square is its own transpose, so there only the boundary values can tell."""
+    sample = sample_of(corners=corners, index=1)
+    report = examine([swap_points(sample)])
+    assert report.transposed == 1 and not report.wrong_walls
+    mended = mend(swap_points(sample), np.zeros(4, dtype=bool))
+    np.testing.assert_array_equal(mended.points, sample.points)
+    np.testing.assert_array_equal(mended.u, sample.u)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from(DIRECTION_NAMES), st.booleans(), st.sampled_from(["poisson", "darcy"]))
+def test_both_faults_at_once_on_any_problem(index, name, swapped, equation):
+    sample = sample_of(index, corners=4, equation=equation)
+    spoiled = spoil_walls(sample, name)
+    spoiled = swap_points(spoiled) if swapped else spoiled
+    report = examine([spoiled])
+    assert report.wrong_walls == [name]
+    assert report.transposed == swapped
+    mended = mend(spoiled, np.isin(DIRECTION_NAMES, report.wrong_walls))
+    assert diagnose(mended).sound(1e-9)
+
+
+def test_a_wrong_solution_is_found_away_from_the_walls():
+    sample = sample_of()
+    middle = np.argmax(sample.domain.wall_distance.min(axis=1))
+    u = sample.u.copy()
+    u[middle] += 0.01
+    report = examine([replace(sample, u=u)])
+    assert any("away from the walls" in line for line in report.findings())
+
+
+def test_nan_is_named_by_column():
+    sample = sample_of()
+    g = sample.g.copy()
+    g[3] = np.nan
+    report = examine([replace(sample, g=g)])
+    assert list(report.findings()) == ["NaN or infinity in g: 1 of 1 samples"]
+    with pytest.raises(BenoError, match="NaN in g"):
+        mend(replace(sample, g=g), np.ones(4, dtype=bool))
+
+
+def test_points_that_fit_no_boundary():
+    cross, square = sample_of(corners=4), sample_of(corners=0)
+    mixed_up = replace(cross, points=square.points, source=square.source, u=square.u)
+    report = examine([mixed_up])
+    assert not report.healthy
+    assert "belong to no cell, swapped or not" in next(report.findings())
+
+
+def test_a_sample_in_train_and_test_is_found_whatever_the_order_of_its_points():
+    samples = [sample_of(index) for index in range(4)]
+    order = np.random.default_rng(0).permutation(len(samples[1].u))
+    copy = replace(samples[1], points=samples[1].points[order], source=samples[1].source[order], u=samples[1].u[order])
+    report = examine([*samples, copy], splits=np.array([0, 0, 0, 1, 2]))
+    assert report.in_both == [(1, 4)]
+    assert any("samples 1 and 4 are the same" in line for line in report.findings())
+
+
+def test_copies_within_one_split_are_no_leak():
+    sample = sample_of()
+    assert examine([sample, sample], splits=np.array([0, 0])).healthy
