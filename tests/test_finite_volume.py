@@ -140,14 +140,18 @@ def test_linear_functions_are_exact_under_every_kind_of_wall(domain, boundary, s
     close(solve(poisson(domain, g=g, kind=kind, alpha=alpha)).u, exact)
 
 
-def test_flow_through_layers_is_exact():
-    """Across layers of different kappa the flux is one number, and u falls by flux / kappa in each."""
+def test_flow_across_layers_is_exact():
+    """The flux is one number in all layers, and in each u climbs by its share of the resistance."""
     domain = Domain.square(16)
-    layer = np.exp(np.random.default_rng(0).uniform(-2, 2, size=16))
+    panels = domain.panels
+    layer = np.exp(np.random.default_rng(0).uniform(-3, 3, size=16))
     kappa = layer[domain.cells[:, 0]]
-    sides = np.isin(domain.panels.direction, (0, 1))
-    u = solve(darcy(domain, kappa, g=lambda x, y: x, kind=np.where(sides, Kind.DIRICHLET, Kind.NEUMANN) * 1).balanced())
-    assert np.ptp(u.u.reshape(16, 16), axis=1).max() >= 0
+    kind = np.where(panels.normals[:, 0] == 0, Kind.NEUMANN, Kind.DIRICHLET)
+    g = np.where(panels.normals[:, 0] > 0, 1.0, 0.0)
+    u = solve(darcy(domain, kappa, g=g, kind=kind, kappa_at_panels=kappa[panels.cell])).u
+    resistance = 1 / layer
+    climb = (np.cumsum(resistance) - resistance / 2) / resistance.sum()
+    close(u, climb[domain.cells[:, 0]])
 
 
 # Laws of the equation
@@ -254,7 +258,7 @@ def test_matrix_is_a_symmetric_m_matrix(problem):
 @given(problems())
 def test_matrix_joins_each_cell_to_its_neighbours_and_to_no_other(problem):
     matrix, near = assemble(problem).matrix, problem.domain.neighbours
-    assert matrix.has_canonical_format or len(matrix.indices) == matrix.nnz
+    assert matrix.has_sorted_indices
     joined = matrix.toarray() < 0
     expected = np.zeros_like(joined)
     cell, direction = np.nonzero(near >= 0)
@@ -315,9 +319,15 @@ def test_every_method_answers_nothing_with_zero_and_serves_tiny_grids(resolution
 @given(problems(smallest=6))
 def test_tighter_tolerance_takes_more_sweeps_and_comes_closer(problem):
     exact = solve(problem).u
-    loose, tight = (solve(problem, GaussSeidel(tolerance=tolerance, sweeps_between_checks=1)) for tolerance in (1e-3, 1e-9))
+    loose, tight = (solve(problem, GaussSeidel(tolerance, sweeps_between_checks=1)) for tolerance in (1e-3, 1e-9))
     assert loose.iterations <= tight.iterations
     assert np.linalg.norm(tight.u - exact) <= np.linalg.norm(loose.u - exact)
+
+
+@pytest.mark.xfail(strict=True, reason="the residual is not looked at after the last sweeps")
+def test_gauss_seidel_sees_that_its_last_sweeps_arrived():
+    problem = random_problem(Domain.square(1), "poisson", "dirichlet", seed=0)  # one sweep solves it
+    assert solve(problem, GaussSeidel(most_sweeps=1, sweeps_between_checks=1)).iterations == 1
 
 
 def test_methods_that_do_not_arrive_say_so():

@@ -1,12 +1,12 @@
 """Cell-centred finite volumes on the grid, second order: the paper's scheme for every problem here.
 
 Integrating ``div(kappa grad u) = f`` over a cell of side h gives, with kappa between two cells as
-their harmonic mean,
+their harmonic mean::
 
     sum over inner faces  kappa_face (u_near - u)
-  + sum over wall faces   kappa_wall h (b g - a u)   =   h^2 f,
+    + sum over wall faces   kappa_wall h (b g - a u)   =   h^2 f,
 
-where at a wall, half a cell away, the three kinds of boundary differ only in a and b:
+where at a wall, half a cell away, the three kinds of boundary differ only in a and b::
 
     Dirichlet  a = b = 2/h        Neumann  a = 0, b = 1        Robin  a = alpha b, b = 1/(1 + alpha h/2).
 """

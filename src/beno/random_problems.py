@@ -44,7 +44,7 @@ VISIBLE_SOURCE = {
 class Family:
     """What kind of problems to draw. The amplitudes are the largest absolute values of f and g.
 
-    The authors' sample has |g| up to 2 and |f| near 0.1, with which f hardly moves u. Without a
+    In the authors' sample g goes up to 2 and f to about 0.1, with which it hardly moves u. Without a
     source amplitude one is chosen for which the source makes about a third of u (see docs/data.md).
     """
 

@@ -1,0 +1,82 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from beno.finite_volume import solve
+from beno.geometry import Domain
+from beno.grid_potential import grid_potential
+from beno.problem import Kind, Problem, darcy, poisson
+from tests.strategies import BOUNDARIES, annulus, domains, problems, random_problem, seeds
+
+
+def without_source(problem: Problem) -> Problem:
+    """The source-free problem that u - v solves: v's own boundary data are taken off g."""
+    v = grid_potential(problem)
+    robin = problem.alpha * v.at_panels + v.normal_derivative
+    taken_off = np.choose(problem.kind, [v.at_panels, v.normal_derivative, robin])
+    return replace(problem, source=np.zeros_like(problem.source), g=problem.g - taken_off)
+
+
+@given(domains(), st.sampled_from(["poisson", "darcy"]), st.sampled_from(BOUNDARIES), seeds)
+@example(annulus(), "poisson", "mixed", 0)
+@example(annulus(), "darcy", "mixed", 0)
+@example(annulus(), "darcy", "neumann", 0)
+def test_splitting_off_v_is_exact(domain, equation, boundary, seed):
+    problem = random_problem(domain, equation, boundary, seed)
+    u = solve(problem).u
+    again = solve(without_source(problem)).u + grid_potential(problem).at_points
+    if problem.is_pure_neumann:
+        again -= again.mean()
+    np.testing.assert_allclose(again, u, rtol=0, atol=1e-10 * max(1.0, np.abs(u).max()))
+
+
+@given(problems(boundaries=("dirichlet",)))
+def test_v_of_the_whole_box_is_the_solution_with_zero_walls(problem):
+    """A box is its own bounding box, so there v is u for g = 0, and its trace is zero."""
+    box = Domain.square(problem.domain.resolution)
+    f = np.random.default_rng(0).normal(size=len(box.points))
+    for whole in (poisson(box, f), darcy(box, lambda x, y: 1 + x * y, f)):
+        v = grid_potential(whole)
+        u = solve(whole).u
+        np.testing.assert_allclose(v.at_points, u, rtol=0, atol=1e-10 * max(1.0, np.abs(u).max()))
+        if whole.equation == "poisson":
+            np.testing.assert_allclose(v.at_panels, 0, atol=1e-10)
+
+
+@given(problems())
+def test_v_does_not_depend_on_the_boundary_conditions(problem):
+    other = replace(problem, g=problem.g + 1, kind=np.full_like(problem.kind, Kind.DIRICHLET))
+    for name in ("at_points", "at_panels", "normal_derivative"):
+        np.testing.assert_array_equal(
+            getattr(grid_potential(other), name), getattr(grid_potential(problem), name)
+        )
+
+
+@given(problems(), st.floats(-3, 3))
+def test_v_is_proportional_to_the_source(problem, factor):
+    v, scaled = grid_potential(problem), grid_potential(replace(problem, source=factor * problem.source))
+    for name in ("at_points", "at_panels", "normal_derivative"):
+        expected = factor * getattr(v, name)
+        np.testing.assert_allclose(
+            getattr(scaled, name), expected, rtol=0, atol=1e-9 * max(1.0, np.abs(expected).max())
+        )
+
+
+@given(problems())
+def test_trace_and_slope_of_v_meet_half_a_cell_from_the_wall(problem):
+    v, panels = grid_potential(problem), problem.domain.panels
+    expected = v.at_points[panels.cell] + v.normal_derivative * problem.domain.spacing / 2
+    np.testing.assert_allclose(v.at_panels, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("contrast", [1.0, 10.0, 1000.0])
+def test_splitting_off_v_stays_exact_for_strong_contrasts(contrast):
+    domain = Domain.square(32, [(8, 4), None, None, (10, 12)])
+    kappa = contrast ** np.random.default_rng(0).uniform(size=len(domain.points))
+    problem = darcy(domain, kappa, lambda x, y: np.sin(5 * x) - y, lambda x, y: x * y)
+    u = solve(problem).u
+    again = solve(without_source(problem)).u + grid_potential(problem).at_points
+    np.testing.assert_allclose(again, u, rtol=0, atol=1e-9 * np.abs(u).max())
