@@ -1,6 +1,6 @@
 from collections import Counter
 from dataclasses import replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from beno.errors import BenoError
 from beno.finite_volume import solve
-from beno.geometry import Domain
 from beno.problem import Kind
 from beno.random_problems import (
     BOUNDARIES,
@@ -70,11 +69,11 @@ def test_problem_depends_on_seed_and_index_and_not_on_the_order_of_drawing(famil
 
 @given(families(), seeds, indices)
 def test_other_seeds_and_other_indices_give_other_problems(family, seed, index):
-    here = family.problem(seed, index)
-    for other in (family.problem(seed + 1, index), family.problem(seed, index + 1), family.problem(index, seed + 7)):
-        assert not np.array_equal(here.source[:4], other.source[:4])
+    keys = {(seed, index), (seed + 1, index), (seed, index + 1), (seed + 1, index + 1), (index, seed)}
+    for one, other in combinations([family.problem(*key) for key in keys], 2):
+        assert not np.array_equal(one.source[:4], other.source[:4])
         if family.boundary != "zero":
-            assert not np.array_equal(here.g[:4], other.g[:4])
+            assert not np.array_equal(one.g[:4], other.g[:4])
 
 
 # Shapes
@@ -197,14 +196,16 @@ def test_wave_closes_around_every_ring_holes_too(seed):
 @settings(max_examples=10)
 @given(st.sampled_from(EQUATIONS), st.sampled_from(["dirichlet", "neumann", "robin", "mixed"]), seeds)
 def test_g_is_continuous_around_the_ring_and_across_its_start(equation, boundary, seed):
-    """Between neighbouring panels, the last and the first among them, the jump shrinks with the panels."""
-    jumps, steepest = [], 2 * np.pi * WAVE_NUMBERS[1]
+    """Between neighbouring panels, the last and the first among them, the jump shrinks with the panels.
+
+    Bernstein's inequality bounds the slope of a sum of waves by the fastest wave's, as high as the sum.
+    """
+    jumps = []
     for resolution in (64, 128, 256):
         g = Family(equation, boundary, resolution=resolution).problem(seed, 0).g
-        jump = np.abs(g - np.roll(g, 1))
-        jumps.append(jump.max())
-        assert jump.max() <= 2 * np.ptp(g) * steepest / resolution
-        assert jump[0] <= 2 * np.ptp(g) * steepest / resolution
+        jumps.append(np.abs(g - np.roll(g, 1)).max())
+        steepest = 2 * np.pi * WAVE_NUMBERS[1] * np.ptp(g) / 2
+        assert jumps[-1] <= 1.1 * steepest / resolution
     assert all(fine <= 0.6 * coarse for coarse, fine in pairwise(jumps))
 
 
@@ -281,11 +282,3 @@ def test_negative_seeds_and_indices_are_refused(seed, index):
 @pytest.mark.xfail(strict=True, reason="alpha may be zero on every panel, which leaves pure Neumann walls unbalanced")
 def test_every_robin_problem_of_an_accepted_family_is_solvable():
     Family(boundary="robin", alpha_range=(0.0, 0.0)).problem(0, 0).require_solvable()
-
-
-@given(seeds)
-def test_smallest_cuts_leave_and_largest_cuts_meet_no_other(seed):
-    for resolution in range(8, 20):
-        domain = Family(corners=4, resolution=resolution).problem(seed, 0).domain
-        assert isinstance(domain, Domain)
-        assert (domain.mask.any(axis=0) & domain.mask.any(axis=1)).all()

@@ -4,6 +4,7 @@ A sample promises nothing about its values; `doctor` checks whether u solves wha
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -55,6 +56,13 @@ class Sample:
         mask = np.zeros((self.resolution, self.resolution), dtype=bool)
         mask[tuple(np.floor(self.points * self.resolution).astype(int).T)] = True
         return Domain.from_mask(mask)
+
+    @cached_property
+    def wall_distance(self) -> Float[np.ndarray, "n 4"]:
+        """Distance from each point to the wall that it meets first along -x, +x, -y and +y."""
+        domain = self.domain
+        here = domain.number[tuple(np.floor(self.points * self.resolution).astype(int).T)]
+        return domain.wall_distance[here]
 
     @property
     def problem(self) -> Problem:

@@ -1,0 +1,201 @@
+"""Samples become tensors here and nowhere else.
+
+A `Cohort` holds many prepared samples on one device, on end; a `Batch` is some of them, picked out by a
+few gathers, so that training never waits for the host.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from beno.errors import BenoError
+from beno.graph import Graph, build_graph
+from beno.nn.segments import Wiring
+from beno.sample import Sample
+from beno.scaling import Scales
+
+# Panels a unit of length on the paper's grid, by which positions along the boundary are counted.
+PANELS_A_SIDE = 32
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """One sample with its graph, as arrays in the units that networks see."""
+
+    points: Float[np.ndarray, "n 2"]
+    wall_distance: Float[np.ndarray, "n 4"]
+    source: Float[np.ndarray, " n"]
+    log_coefficient: Float[np.ndarray, " n"]  # zero for Poisson
+    u: Float[np.ndarray, " n"]
+    graph: Graph
+    centres: Float[np.ndarray, "p 2"]
+    centroid_distance: Float[np.ndarray, " p"]
+    position: Float[np.ndarray, " p"]
+    g: Float[np.ndarray, " p"]
+    kind: Int[np.ndarray, " p"]
+    alpha: Float[np.ndarray, " p"]
+    before: Int[np.ndarray, " p"]
+    after: Int[np.ndarray, " p"]
+
+    @classmethod
+    def of(cls, sample: Sample, scales: Scales, nearest: int) -> "Prepared":
+        n = len(sample.u)
+        before, after = _ring_neighbours(sample.ring)
+        return cls(
+            points=sample.points,
+            wall_distance=sample.wall_distance,
+            source=sample.source / scales.source,
+            log_coefficient=np.zeros(n) if sample.coefficient is None else np.log(sample.coefficient),
+            u=sample.u / scales.solution,
+            graph=build_graph(sample.points, nearest),
+            centres=sample.centres,
+            centroid_distance=np.linalg.norm(sample.centres - sample.points.mean(axis=0), axis=1),
+            position=(np.cumsum(sample.lengths) - sample.lengths / 2) * PANELS_A_SIDE,
+            g=sample.g / scales.boundary,
+            kind=sample.kind,
+            alpha=sample.alpha,
+            before=before,
+            after=after,
+        )
+
+
+def _ring_neighbours(ring: Int[np.ndarray, " p"]) -> tuple[Int[np.ndarray, " p"], Int[np.ndarray, " p"]]:
+    """The panels before and after each one, around its own ring."""
+    here = np.arange(len(ring))
+    first = np.searchsorted(ring, ring, side="left")
+    last = np.searchsorted(ring, ring, side="right") - 1
+    return np.where(here == first, last, here - 1), np.where(here == last, first, here + 1)
+
+
+@dataclass(eq=False)  # not frozen: Fabric rebuilds what it passes to a model field by field
+class Batch:
+    """Graphs on end; panels side by side, padded to the longest boundary."""
+
+    points: Float[Tensor, "n 2"]
+    wall_distance: Float[Tensor, "n 4"]
+    source: Float[Tensor, " n"]
+    log_coefficient: Float[Tensor, " n"]
+    u: Float[Tensor, " n"]
+    sample: Int[Tensor, " n"]  # which sample each point belongs to
+    wiring: Wiring
+    centres: Float[Tensor, "s p 2"]
+    centroid_distance: Float[Tensor, "s p"]
+    position: Float[Tensor, "s p"]
+    g: Float[Tensor, "s p"]
+    kind: Int[Tensor, "s p"]
+    alpha: Float[Tensor, "s p"]
+    before: Int[Tensor, "s p"]
+    after: Int[Tensor, "s p"]
+    real: Bool[Tensor, "s p"] | None
+    point_counts: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.point_counts)
+
+    def split(self, values: Float[Tensor, " n"]) -> tuple[Tensor, ...]:
+        """Values at all points, sample by sample."""
+        return values.split(list(self.point_counts))
+
+
+class Cohort:
+    """Prepared samples on a device."""
+
+    POINT_TENSORS = ("points", "wall_distance", "source", "log_coefficient", "u")
+    PANEL_TENSORS = ("centres", "centroid_distance", "position", "g", "kind", "alpha", "before", "after")
+    GRAPH_TENSORS = ("receiver", "sender", "reverse")
+
+    def __init__(self, prepared: Sequence[Prepared], device: torch.device | str = "cpu") -> None:
+        if not prepared:
+            raise BenoError("there are no samples to batch")
+        self.device = torch.device(device)
+        self._points = {name: self._join([getattr(p, name) for p in prepared]) for name in self.POINT_TENSORS}
+        self._edges = {name: self._join([getattr(p.graph, name) for p in prepared]) for name in self.GRAPH_TENSORS}
+        self._edge_ends = self._join([p.graph.start[1:] for p in prepared])
+        self.point_counts = np.array([len(p.u) for p in prepared])
+        self.panel_counts = np.array([len(p.g) for p in prepared])
+        self.edge_counts = np.array([len(p.graph) for p in prepared])
+        self._panels = {name: self._pad([getattr(p, name) for p in prepared]) for name in self.PANEL_TENSORS}
+
+    @classmethod
+    def of(
+        cls, samples: Iterable[Sample], scales: Scales, nearest: int = 8, device: torch.device | str = "cpu"
+    ) -> "Cohort":
+        return cls([Prepared.of(sample, scales, nearest) for sample in samples], device)
+
+    def __len__(self) -> int:
+        return len(self.point_counts)
+
+    def batch(self, indices: Int[np.ndarray, " s"] | range | None = None) -> Batch:
+        """The samples with these indices, or all. Nothing here waits for the device."""
+        chosen = np.arange(len(self)) if indices is None else np.asarray(indices)
+        points, sample = self._rows(self.point_counts, chosen)
+        edges, sample_of_edge = self._rows(self.edge_counts, chosen)
+        first_point = self._tensor(_starts(self.point_counts[chosen]))
+        first_edge = self._tensor(_starts(self.edge_counts[chosen]))
+
+        point_shift, edge_shift = first_point[sample_of_edge], first_edge[sample_of_edge]
+        ends = self._edge_ends[points] + first_edge[sample]
+        wiring = Wiring(
+            receiver=self._edges["receiver"][edges] + point_shift,
+            sender=self._edges["sender"][edges] + point_shift,
+            reverse=self._edges["reverse"][edges] + edge_shift,
+            start=torch.cat([ends.new_zeros(1), ends]),
+        )
+        longest = int(self.panel_counts[chosen].max())
+        rows = self._tensor(chosen)
+        panels = {name: values[rows, :longest] for name, values in self._panels.items()}
+        return Batch(
+            **{name: values[points] for name, values in self._points.items()},
+            **panels,
+            sample=sample,
+            wiring=wiring,
+            real=self._real(chosen, longest),
+            point_counts=tuple(self.point_counts[chosen].tolist()),
+        )
+
+    def _rows(self, counts: Int[np.ndarray, " all"], chosen: Int[np.ndarray, " s"]) -> tuple[Tensor, Tensor]:
+        """Where the chosen samples' rows lie, and which sample each belongs to."""
+        total = int(counts[chosen].sum())
+        jump = self._tensor(_starts(counts)[chosen] - _starts(counts[chosen]))
+        sample = torch.repeat_interleave(self._tensor(counts[chosen]), output_size=total)
+        return torch.arange(total, device=self.device) + jump[sample], sample
+
+    def _real(self, chosen: Int[np.ndarray, " s"], longest: int) -> Tensor | None:
+        counts = self.panel_counts[chosen]
+        if (counts == longest).all():
+            return None
+        return torch.arange(longest, device=self.device) < self._tensor(counts)[:, None]
+
+    def _tensor(self, values: np.ndarray) -> Tensor:
+        kind = torch.float32 if values.dtype.kind == "f" else torch.int64
+        return torch.as_tensor(values, dtype=kind).to(self.device, non_blocking=True)
+
+    def _join(self, arrays: list[np.ndarray]) -> Tensor:
+        return self._tensor(np.concatenate(arrays))
+
+    def _pad(self, arrays: list[np.ndarray]) -> Tensor:
+        padded = np.zeros((len(arrays), max(map(len, arrays)), *arrays[0].shape[1:]), dtype=arrays[0].dtype)
+        for row, array in zip(padded, arrays, strict=True):
+            row[: len(array)] = array
+        return self._tensor(padded)
+
+
+def _starts(counts: Int[np.ndarray, " s"]) -> Int[np.ndarray, " s"]:
+    return np.cumsum(counts) - counts
+
+
+def same_device(batch: Batch, device: torch.device) -> Batch:
+    """The batch on another device."""
+    moved = {}
+    for field in fields(batch):
+        value = getattr(batch, field.name)
+        if isinstance(value, Tensor):
+            value = value.to(device)
+        elif isinstance(value, Wiring):
+            value = Wiring(*(getattr(value, part.name).to(device) for part in fields(value)))
+        moved[field.name] = value
+    return Batch(**moved)

@@ -1,0 +1,64 @@
+"""The paper's graph over a set of points: Delaunay edges together with those to the K nearest neighbours."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.spatial import Delaunay, QhullError, cKDTree
+
+from beno.errors import BenoError
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Directed edges sender -> receiver, each with its reverse, ordered by receiver and then by sender."""
+
+    receiver: Int[np.ndarray, " e"]
+    sender: Int[np.ndarray, " e"]
+    reverse: Int[np.ndarray, " e"]  # where the opposite edge stands
+    start: Int[np.ndarray, " n_plus_one"]  # the edges into node i are start[i] to start[i + 1]
+
+    def __len__(self) -> int:
+        return len(self.receiver)
+
+
+def build_graph(points: Float[np.ndarray, "n 2"], nearest: int = 8) -> Graph:
+    """The same graph whatever the order of the points, also where distances tie, as they do on a grid.
+
+    >>> corners = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    >>> len(build_graph(corners, nearest=3))
+    12
+    """
+    n = len(points)
+    if n == 0 or nearest < 1:
+        raise BenoError(f"a graph needs at least 1 point and 1 neighbour, not {n} and {nearest}")
+    order = np.lexsort(points.T)
+    pairs = np.concatenate([_delaunay_pairs(points[order]), _nearest_pairs(points[order], nearest)])
+    pairs = order[pairs]
+    pairs = np.concatenate([pairs, pairs[:, ::-1]])
+    key = np.unique(pairs[:, 0] * n + pairs[:, 1])
+    receiver, sender = np.divmod(key, n)
+    return Graph(
+        receiver,
+        sender,
+        reverse=np.searchsorted(key, sender * n + receiver),
+        start=np.searchsorted(receiver, np.arange(n + 1)),
+    )
+
+
+def _delaunay_pairs(points: Float[np.ndarray, "n 2"]) -> Int[np.ndarray, "m 2"]:
+    try:
+        triangles = Delaunay(points).simplices
+    except (QhullError, ValueError):  # fewer than three points, or all on one line: nothing to triangulate
+        return np.empty((0, 2), dtype=np.int64)
+    return triangles[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2).astype(np.int64)
+
+
+def _nearest_pairs(points: Float[np.ndarray, "n 2"], nearest: int) -> Int[np.ndarray, "m 2"]:
+    count = min(nearest, len(points) - 1)
+    if count == 0:
+        return np.empty((0, 2), dtype=np.int64)
+    _, near = cKDTree(points).query(points, k=count + 1)
+    itself = np.repeat(np.arange(len(points)), count + 1)
+    pairs = np.stack([itself, near.ravel()], axis=1)
+    return pairs[pairs[:, 0] != pairs[:, 1]]

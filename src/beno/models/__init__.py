@@ -1,0 +1,30 @@
+"""The networks, one a file, each with its configuration beside it."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from torch import nn
+
+from beno.errors import BenoError
+from beno.models.beno import BENO, BENOConfig
+
+MODELS: dict[str, tuple[type[nn.Module], type]] = {"beno": (BENO, BENOConfig)}
+
+
+def make_config(model: str, settings: Mapping[str, Any]) -> Any:
+    """The model's configuration; an unknown setting, or one of the wrong type, is refused."""
+    if model not in MODELS:
+        raise BenoError(f"there is no model {model!r}; there is {', '.join(MODELS)}")
+    config_class = MODELS[model][1]
+    known = {field.name: field.type for field in fields(config_class)}
+    for name, value in settings.items():
+        if name not in known:
+            raise BenoError(f"{model} has no setting {name!r}; it has {', '.join(known)}")
+        if type(value) is not known[name]:
+            raise BenoError(f"{model}'s setting {name} is {value!r}; it must be {getattr(known[name], '__name__', '')}")
+    return config_class(**settings)
+
+
+def make_model(model: str, config: Any) -> nn.Module:
+    return MODELS[model][0](config)

@@ -1,0 +1,237 @@
+"""BENO, the boundary-embedded neural operator (Wang et al., ICLR 2024), as its paper writes it.
+
+Two branches of the same form, added at the end: one sees f on a boundary of zeros, the other g with no
+source. Each encodes nodes and edges, embeds the boundary into one vector a step, and passes messages
+
+    m_ij = MLP(v_i, v_j, e_ij, p_i - p_j)
+    v_i <- MLP(v_i, B, sum_j m_ij)          e_ij <- MLP(e_ij, m_ij)
+
+The branches run side by side (see `nn.branch`), and what an MLP's first layer does to a node it does
+before the node's features are copied to its edges: the same numbers, at a third of the arithmetic.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from beno.batch import Batch
+from beno.errors import BenoError
+from beno.nn.boundary import BoundaryEncoder, Tokens
+from beno.nn.branch import BranchLinear, BranchMLP
+from beno.nn.segments import Wiring, to_edges, to_nodes
+from beno.problem import Kind
+
+# Deviation of a coordinate that is uniform on the unit interval: brings lengths to size one.
+LENGTH_SCALE = 12**-0.5
+
+
+@dataclass(frozen=True)
+class BENOConfig:
+    """The paper's list; options below the line are where the authors' code, or an ablation, differs."""
+
+    width: int = 128
+    steps: int = 5  # T, of message passing
+    mlp_layers: int = 3  # M
+    boundary_layers: int = 1  # L
+    heads: int = 2
+    nearest: int = 8  # K
+
+    # The authors' code.
+    residual: bool = False  # add each update of nodes and edges to what was there
+    layer_norm: bool = False  # at the end of every MLP but the decoder's
+    mean_messages: bool = False  # instead of their sum
+    max_pool: bool = False  # over the boundary, instead of the mean
+    shared_boundary: bool = False  # one boundary encoder for all steps, instead of one a step
+    both_walls: bool = False  # distances to the walls on both sides, instead of to the nearer one
+    source_gradient: bool = False  # f smoothed over the graph, and its slope, as further node features
+
+    # The paper's ablations.
+    boundary_in_nodes: bool = True  # False: M, plain message passing that keeps to the interior
+    two_branches: bool = True  # False: w/o D
+    boundary_in_messages: bool = False  # True: E
+    boundary_convolution: bool = False  # True: G, a graph convolution in place of the Transformer
+
+    # What the problems have beyond f and Dirichlet values.
+    coefficient: bool = False
+    kinds: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("width", "steps", "mlp_layers", "boundary_layers", "heads", "nearest"):
+            if getattr(self, name) < 1:
+                raise BenoError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        if self.width % self.heads or self.width % 2:
+            raise BenoError(f"width {self.width} must be even and a multiple of the {self.heads} heads")
+
+    @property
+    def branches(self) -> int:
+        return 2 if self.two_branches else 1
+
+    @property
+    def uses_boundary(self) -> bool:
+        return self.boundary_in_nodes or self.boundary_in_messages
+
+
+class MessagePassing(nn.Module):
+    """One step, all branches at once."""
+
+    def __init__(self, config: BENOConfig, last: bool) -> None:
+        super().__init__()
+        self.config = config
+        width, branches = config.width, config.branches
+        mlp = {"hidden": width, "outputs": width, "layers": config.mlp_layers, "layer_norm": config.layer_norm}
+        self.message = BranchMLP(branches, width, **mlp)  # its first layer's other inputs follow
+        self.from_receiver = BranchLinear(branches, (width, 2), width, bias=False)
+        self.from_sender = BranchLinear(branches, (width, 2), width, bias=False)
+        self.boundary_to_message = (
+            BranchLinear(branches, width, width, bias=False) if config.boundary_in_messages else None
+        )
+        self.node = BranchMLP(branches, (width, width), **mlp)
+        self.boundary_to_node = BranchLinear(branches, width, width, bias=False) if config.boundary_in_nodes else None
+        # Nothing reads the edges after the last step.
+        self.edge = None if last else BranchMLP(branches, (width, width), **mlp)
+
+    def forward(
+        self,
+        nodes: Float[Tensor, "bn c"],
+        edges: Float[Tensor, "be c"],
+        place: Float[Tensor, "bn 2"],
+        boundary: Float[Tensor, "bs c"] | None,
+        sample: Tensor,
+        wiring: Wiring,
+    ) -> tuple[Float[Tensor, "bn c"], Float[Tensor, "be c"]]:
+        at_receiver, at_sender = self.from_receiver(nodes, place), self.from_sender(nodes, -place)
+        if self.boundary_to_message is not None and boundary is not None:
+            at_receiver = at_receiver + self.boundary_to_message(boundary)[sample]
+        message = self.message.after_first(self.message.first(edges) + to_edges(at_receiver, at_sender, wiring))
+
+        gathered = to_nodes(message, wiring)
+        if self.config.mean_messages:
+            gathered = gathered / (wiring.start[1:] - wiring.start[:-1]).clamp(min=1)[:, None]
+        update = self.node.first(nodes, gathered)
+        if self.boundary_to_node is not None and boundary is not None:
+            update = update + self.boundary_to_node(boundary)[sample]
+        update = self.node.after_first(update)
+
+        new_nodes = nodes + update if self.config.residual else update
+        if self.edge is None:
+            return new_nodes, edges
+        update = self.edge(edges, message)
+        return new_nodes, edges + update if self.config.residual else update
+
+
+class BENO(nn.Module):
+    def __init__(self, config: BENOConfig | None = None) -> None:
+        super().__init__()
+        self.config = config = config or BENOConfig()
+        width, branches = config.width, config.branches
+        node_features = 3 + (4 if config.both_walls else 2) + 3 * config.source_gradient + config.coefficient
+        mlp = {"hidden": width, "outputs": width, "layers": 2, "layer_norm": config.layer_norm}
+        self.encode_nodes = BranchMLP(branches, node_features, **mlp)
+        self.encode_edges = BranchMLP(branches, 7, **mlp)
+        self.encode_boundary = (
+            BoundaryEncoder(
+                copies=branches * (1 if config.shared_boundary else config.steps),
+                features=4 + (len(Kind) + 1) * config.kinds,
+                width=width,
+                layers=config.boundary_layers,
+                heads=config.heads,
+                convolution=config.boundary_convolution,
+                max_pool=config.max_pool,
+            )
+            if config.uses_boundary
+            else None
+        )
+        self.steps = nn.ModuleList(
+            MessagePassing(config, last=step == config.steps - 1) for step in range(config.steps)
+        )
+        self.decode = BranchMLP(branches, width, hidden=width, outputs=1, layers=2)
+
+    def forward(self, batch: Batch) -> Float[Tensor, " n"]:
+        """u at every point, in the units of the batch."""
+        return self.branches(batch).sum(dim=0)
+
+    def branches(self, batch: Batch) -> Float[Tensor, "b n"]:
+        """What each branch adds to u: the part that f makes, and the part that g makes."""
+        branches, points = self.config.branches, len(batch.source)
+        wiring = batch.wiring.repeat(branches)
+        place = ((batch.points - 0.5) / LENGTH_SCALE).repeat(branches, 1)
+        source = self._only_branch(batch.source, branch=0)
+        nodes = self.encode_nodes(self._node_features(batch, place, source, wiring))
+        edges = self.encode_edges(_edge_features(place, source, wiring))
+        boundary = self._boundary(batch)
+        shift = len(batch) * torch.arange(branches, device=batch.sample.device)[:, None]
+        sample = (batch.sample + shift).flatten()
+        for number, step in enumerate(self.steps):
+            vector = None if boundary is None else boundary[:, number % boundary.shape[1]].flatten(0, 1)
+            nodes, edges = step(nodes, edges, place, vector, sample, wiring)
+        return self.decode(nodes).view(branches, points).float()
+
+    def _only_branch(self, values: Float[Tensor, "*shape"], branch: int) -> Float[Tensor, "b *shape"]:
+        """The values in one branch, zero in the other; a single branch sees everything."""
+        if not self.config.two_branches:
+            return values[None]
+        zero = torch.zeros_like(values)
+        return torch.stack([values, zero] if branch == 0 else [zero, values])
+
+    def _node_features(
+        self, batch: Batch, place: Float[Tensor, "bn 2"], source: Float[Tensor, "b n"], wiring: Wiring
+    ) -> Float[Tensor, "bn features"]:
+        branches = self.config.branches
+        walls = batch.wall_distance / LENGTH_SCALE
+        if not self.config.both_walls:
+            walls = walls.view(-1, 2, 2).amin(dim=2)
+        columns = [place, source.view(-1, 1), walls.repeat(branches, 1)]
+        if self.config.source_gradient:
+            columns.append(_smoothed_with_slope(source.view(-1), place, wiring))
+        if self.config.coefficient:
+            columns.append(batch.log_coefficient.repeat(branches)[:, None])
+        return torch.cat(columns, dim=1)
+
+    def _boundary(self, batch: Batch) -> Float[Tensor, "b steps s c"] | None:
+        if self.encode_boundary is None:
+            return None
+        config = self.config
+        g = self._only_branch(batch.g, branch=1)
+        columns = [
+            *((batch.centres - 0.5) / LENGTH_SCALE).unbind(-1),
+            batch.centroid_distance / LENGTH_SCALE,
+        ]
+        if config.kinds:
+            columns += [*functional.one_hot(batch.kind, len(Kind)).to(g.dtype).unbind(-1), batch.alpha]
+        shared = torch.stack(columns, dim=-1).expand(config.branches, -1, -1, -1)
+        features = torch.cat([shared, g[..., None]], dim=-1)
+        per_branch = self.encode_boundary.copies // config.branches
+        vectors = self.encode_boundary(
+            Tokens(
+                features.repeat_interleave(per_branch, dim=0), batch.position, batch.before, batch.after, batch.real
+            )
+        )
+        return vectors.view(config.branches, per_branch, *vectors.shape[1:])
+
+
+def _edge_features(
+    place: Float[Tensor, "bn 2"], source: Float[Tensor, "b n"], wiring: Wiring
+) -> Float[Tensor, "be 7"]:
+    """Where an edge's ends lie, what f is there, and how far apart they are."""
+    ends = torch.cat([place, source.view(-1, 1)], dim=1)
+    receiver, sender = ends[wiring.receiver], ends[wiring.sender]
+    distance = (receiver[:, :2] - sender[:, :2]).norm(dim=1, keepdim=True)
+    return torch.cat([receiver, sender, distance], dim=1)
+
+
+def _smoothed_with_slope(
+    source: Float[Tensor, " bn"], place: Float[Tensor, "bn 2"], wiring: Wiring
+) -> Float[Tensor, "bn 3"]:
+    """f averaged over each node's neighbours, and the slope of a plane through it, by least squares."""
+    degree = (wiring.start[1:] - wiring.start[:-1]).clamp(min=1)[:, None]
+    smooth = to_nodes(source[wiring.sender][:, None], wiring) / degree
+    away = place[wiring.sender] - place[wiring.receiver]
+    rise = smooth[wiring.sender, 0] - smooth[wiring.receiver, 0]
+    moments = to_nodes((away[:, :, None] * away[:, None, :]).flatten(1), wiring).view(-1, 2, 2)
+    right = to_nodes(away * rise[:, None], wiring)
+    eye = 1e-6 * torch.eye(2, device=place.device, dtype=place.dtype)
+    slope = torch.linalg.solve(moments.float() + eye.float(), right.float())
+    return torch.cat([smooth, slope.to(smooth.dtype)], dim=1)

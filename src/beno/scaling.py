@@ -1,0 +1,29 @@
+"""Scales that bring f, g and u to size one and leave zero at zero.
+
+No mean is taken off: a boundary of zeros must stay zeros, or a branch that must not see g would see it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from beno.sample import Sample
+from beno.statistics import Spread
+
+
+@dataclass(frozen=True)
+class Scales:
+    """Root mean squares over the training split."""
+
+    source: float = 1.0
+    boundary: float = 1.0
+    solution: float = 1.0
+
+    @classmethod
+    def fit(cls, samples: Iterable[Sample]) -> "Scales":
+        """Of the samples given, which must be those to train on and no others."""
+        source, boundary, solution = Spread(), Spread(), Spread()
+        for sample in samples:
+            source.see(sample.source)
+            boundary.see(sample.g)
+            solution.see(sample.u)
+        return cls(*(spread.rms if spread.count and spread.rms > 0 else 1.0 for spread in (source, boundary, solution)))

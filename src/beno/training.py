@@ -1,0 +1,310 @@
+"""One explicit loop for every model, on Lightning Fabric: one device or many, stopped and taken up at will.
+
+Everything that an epoch does follows from (seed, epoch) and the weights before it, so a run that was
+killed and resumed ends where the unbroken one does.
+"""
+
+import json
+import math
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from lightning_fabric import Fabric
+from torch import Tensor, nn
+
+from beno import checkpoint
+from beno.batch import Batch, Cohort
+from beno.checkpoint import Header
+from beno.dataset import Dataset
+from beno.errors import BenoError
+from beno.models import make_config, make_model
+from beno.scaling import Scales
+
+STATE, BEST, LOG = "state.safetensors", "best.safetensors", "log.jsonl"
+VALIDATION_BATCH = 100
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """The paper's way to train; `PRESETS` has the other."""
+
+    epochs: int = 1000
+    batch_size: int = 1
+    learning_rate: float = 5e-5
+    weight_decay: float = 5e-4
+    first_restart: int = 16  # epochs until the learning rate's first warm restart; each further span is
+    restart_factor: int = 2  # this many times longer
+    warm_up: int = 0  # steps over which the rate rises from zero at the start
+    clip: float | None = None  # largest norm of a gradient
+    precision: str = "32-true"
+    seed: int = 0
+    checkpoint_every: int = 1  # epochs
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size", "learning_rate", "first_restart", "restart_factor", "checkpoint_every"):
+            if not getattr(self, name) > 0:
+                raise BenoError(f"{name.replace('_', ' ')} is {getattr(self, name)}; it must be positive")
+
+    def rate(self, epoch: int, step: int = 10**9) -> float:
+        """Cosine annealing with warm restarts (Loshchilov & Hutter 2016), by epoch."""
+        span, since = self.first_restart, epoch
+        while since >= span:
+            since -= span
+            span *= self.restart_factor
+        cosine = self.learning_rate * (1 + math.cos(math.pi * since / span)) / 2
+        return cosine * min(1.0, (step + 1) / (self.warm_up + 1))
+
+
+PRESETS = {
+    "paper": TrainingConfig(),
+    "fast": TrainingConfig(batch_size=32, learning_rate=1e-3, warm_up=200, clip=1.0, precision="bf16-mixed"),
+}
+
+
+@dataclass(frozen=True)
+class EpochRecord:
+    """What is logged of one epoch. Losses are mean squares in units of the scaled solution."""
+
+    epoch: int  # counted from 1
+    train_loss: float
+    validation_loss: float
+    validation_relative_l2: float
+    learning_rate: float
+    seconds: float  # of training in all, over all pieces of the run
+
+
+@dataclass(frozen=True)
+class Outcome:
+    epochs: int
+    finished: bool
+    best_validation_loss: float
+    seconds: float
+
+
+class Run:
+    """A training run in a folder: its state, its best weights, and its log."""
+
+    def __init__(
+        self,
+        folder: Path,
+        dataset: Dataset,
+        model: str = "beno",
+        settings: dict[str, Any] | None = None,
+        config: TrainingConfig | None = None,
+        fabric: Fabric | None = None,
+        resume: bool = False,
+    ) -> None:
+        self.folder, self.config = folder, config or TrainingConfig()
+        self.fabric = fabric or make_fabric(self.config.precision, "cpu")
+        self._claim(resume)
+        torch.set_float32_matmul_precision("highest" if self.config.precision == "32-true" else "high")
+        train_indices, validation_indices = dataset.indices("train"), dataset.indices("validation")
+        if not len(train_indices) or not len(validation_indices):
+            raise BenoError(f"{dataset.path} has {len(train_indices)} samples to train on and {len(validation_indices)}"
+                            " to validate with; both are needed (10 samples or more have them)")
+        model_config = make_config(model, {**problem_settings(dataset.metadata, model), **(settings or {})})
+        scales = Scales.fit(dataset[int(index)] for index in train_indices)
+        self.header = Header(model, asdict(model_config), scales, dataset.metadata, asdict(self.config))
+        device = self.fabric.device
+        self.train_set, self.validation_set = (
+            Cohort.of((dataset[int(index)] for index in indices), scales, model_config.nearest, device)
+            for indices in (train_indices, validation_indices)
+        )
+        torch.manual_seed(self.config.seed)
+        self.network: nn.Module = make_model(model, model_config)
+        optimizer = torch.optim.Adam(
+            self.network.parameters(),
+            lr=self.config.learning_rate,
+            weight_decay=self.config.weight_decay,
+            fused=device.type == "cuda",
+        )
+        self.model, self.optimizer = self.fabric.setup(self.network, optimizer)
+        self.epoch, self.best, self.seconds = 0, float("inf"), 0.0
+        if resume:
+            self._load_state()
+        self._open_logs()
+
+    def train(
+        self, on_epoch: Callable[[EpochRecord], None] = lambda record: None, time_limit: float = float("inf")
+    ) -> Outcome:
+        """Go on to the last epoch, or until ``time_limit`` seconds have passed and an epoch is complete."""
+        started, before = time.monotonic(), self.seconds
+        while self.epoch < self.config.epochs:
+            train_loss = self._train_epoch()
+            validation_loss, relative_l2 = self.validate()
+            self.epoch += 1
+            self.seconds = before + time.monotonic() - started
+            over = self._agree(time.monotonic() - started >= time_limit)
+            improved = validation_loss < self.best
+            self.best = min(self.best, validation_loss)
+            record = EpochRecord(
+                self.epoch, train_loss, validation_loss, relative_l2, self.config.rate(self.epoch - 1), self.seconds
+            )
+            if not math.isfinite(train_loss):
+                raise BenoError(f"the training loss is {train_loss} in epoch {self.epoch}; a smaller rate may help")
+            if self.fabric.is_global_zero:
+                # In this order: killed between the two, the epoch is done again and writes the same.
+                if improved:
+                    checkpoint.save(self.folder / BEST, self._header(validation_loss), self.network.state_dict())
+                self._log(record)
+                if over or self.epoch == self.config.epochs or self.epoch % self.config.checkpoint_every == 0:
+                    self._save_state()
+            on_epoch(record)
+            if over:
+                break
+        self._board.close() if self._board else None
+        return Outcome(self.epoch, self.epoch >= self.config.epochs, self.best, self.seconds)
+
+    def _train_epoch(self) -> float:
+        self.model.train()
+        config, fabric = self.config, self.fabric
+        order = np.random.default_rng([config.seed, self.epoch]).permutation(len(self.train_set))
+        steps = math.ceil(len(order) / config.batch_size)
+        total = torch.zeros((), device=fabric.device)
+        for step in range(steps):
+            chosen = order[step * config.batch_size : (step + 1) * config.batch_size]
+            for group in self.optimizer.param_groups:
+                group["lr"] = config.rate(self.epoch, self.epoch * steps + step)
+            mine, weight = self._share(chosen)
+            batch = self.train_set.batch(mine)
+            # The mean over the whole batch's points, of which this process has a share: the backward
+            # pass of several processes averages, so each one's sum is counted as often as there are.
+            points = int(self.train_set.point_counts[chosen].sum())
+            loss = weight * fabric.world_size * squared_error(self.model(batch), batch) / points
+            self.optimizer.zero_grad(set_to_none=True)
+            fabric.backward(loss)
+            if config.clip is not None:
+                nn.utils.clip_grad_norm_(self.network.parameters(), config.clip, foreach=True)
+            self.optimizer.step()
+            total += loss.detach()
+        return float(fabric.all_reduce(total, reduce_op="mean")) / steps
+
+    def _share(self, chosen: np.ndarray) -> tuple[np.ndarray, float]:
+        """This process's part of a batch; one that would have none works on any sample, for nothing."""
+        mine = chosen[self.fabric.global_rank :: self.fabric.world_size]
+        return (mine, 1.0) if len(mine) else (chosen[:1], 0.0)
+
+    @torch.no_grad()
+    def validate(self) -> tuple[float, float]:
+        """Mean squared error and mean relative L2, every process on the whole set."""
+        self.model.eval()
+        squares, relative = 0.0, 0.0
+        for start in range(0, len(self.validation_set), VALIDATION_BATCH):
+            batch = self.validation_set.batch(range(start, min(start + VALIDATION_BATCH, len(self.validation_set))))
+            with self.fabric.autocast():
+                predicted = self.network(batch)
+            squares += float(squared_error(predicted, batch))
+            relative += float(relative_l2_by_sample(predicted, batch).sum())
+        return squares / int(self.validation_set.point_counts.sum()), relative / len(self.validation_set)
+
+    def _header(self, validation_loss: float) -> Header:
+        return replace(self.header, epoch=self.epoch, validation_loss=validation_loss)
+
+    def _claim(self, resume: bool) -> None:
+        state = self.folder / STATE
+        if resume and not state.exists():
+            raise BenoError(f"{self.folder} has no run to resume: {STATE} is missing")
+        if not resume and state.exists():
+            raise BenoError(f"{self.folder} holds a run already; --resume goes on with it, another folder starts anew")
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise BenoError(f"cannot write {self.folder}: {error.strerror}") from error
+
+    def _save_state(self) -> None:
+        tensors = {f"model.{name}": tensor for name, tensor in self.network.state_dict().items()}
+        for name, parameter in self.network.named_parameters():
+            for key, tensor in self.optimizer.state[parameter].items():
+                tensors[f"optimizer.{key}.{name}"] = tensor
+        tensors["seconds"] = torch.tensor(self.seconds, dtype=torch.float64)
+        checkpoint.save(self.folder / STATE, self._header(self.best), tensors)
+
+    def _load_state(self) -> None:
+        header, tensors = checkpoint.load(self.folder / STATE)
+        for what, stored, given in (
+            ("model", header.model, self.header.model),
+            ("settings", header.config, self.header.config),
+            ("data", header.data, self.header.data),
+            ("training", _fixed(header.training), _fixed(self.header.training)),
+        ):
+            if stored != given:
+                raise BenoError(f"{self.folder} was begun with another {what}: {stored}, where {given} is given now")
+        self.network.load_state_dict({n.removeprefix("model."): t for n, t in tensors.items() if n.startswith("model.")})
+        for name, parameter in self.network.named_parameters():
+            self.optimizer.state[parameter] = {
+                key: tensors[f"optimizer.{key}.{name}"].to("cpu" if key == "step" and self.fabric.device.type == "cpu"
+                                                           else parameter.device)
+                for key in ("step", "exp_avg", "exp_avg_sq")
+            }
+        self.epoch, self.best = header.epoch, header.validation_loss
+        self.seconds = float(tensors["seconds"])
+
+    def _open_logs(self) -> None:
+        """Drop what was logged after the state that the run goes on from."""
+        self._board: Any = None
+        if not self.fabric.is_global_zero:
+            return
+        from torch.utils.tensorboard import SummaryWriter
+
+        log = self.folder / LOG
+        lines = log.read_text().splitlines() if log.exists() else []
+        kept = [line for line in lines if line.endswith("}") and json.loads(line)["epoch"] <= self.epoch]
+        log.write_text("".join(line + "\n" for line in kept))
+        self._board = SummaryWriter(str(self.folder / "tensorboard"), purge_step=self.epoch + 1)
+
+    def _log(self, record: EpochRecord) -> None:
+        with open(self.folder / LOG, "a") as log:
+            log.write(json.dumps(asdict(record)) + "\n")
+        for name, value in asdict(record).items():
+            if name != "epoch":
+                self._board.add_scalar(name, value, record.epoch)
+
+    def _agree(self, over: bool) -> bool:
+        """All processes stop together: when the first one's time is up."""
+        return bool(self.fabric.broadcast(over))
+
+
+def squared_error(predicted: Float[Tensor, " n"], batch: Batch) -> Float[Tensor, ""]:
+    return (predicted.float() - batch.u).square().sum()
+
+
+def relative_l2_by_sample(predicted: Float[Tensor, " n"], batch: Batch) -> Float[Tensor, " s"]:
+    def norm(values: Tensor) -> Tensor:
+        squares = torch.zeros(len(batch), dtype=values.dtype, device=values.device)
+        return squares.scatter_add(0, batch.sample, values.square()).sqrt()
+
+    return norm(predicted.float() - batch.u) / norm(batch.u)
+
+
+def problem_settings(metadata: Any, model: str) -> dict[str, Any]:
+    """What a model must be told of the problems that it is to learn."""
+    return {"coefficient": metadata.equation == "darcy", "kinds": metadata.boundary == "mixed"}
+
+
+def make_fabric(precision: str, device: str = "auto") -> Fabric:
+    """One device, or as many processes as torchrun has started."""
+    import os
+
+    world = int(os.environ.get("WORLD_SIZE", "1"))
+    nodes = world // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    accelerator = device if device != "auto" else ("cuda" if torch.cuda.is_available() else "cpu")
+    fabric = Fabric(
+        accelerator=accelerator,
+        devices=world // nodes,
+        num_nodes=nodes,
+        precision=precision,  # type: ignore[arg-type]
+        strategy="ddp" if world > 1 else "auto",
+    )
+    fabric.launch()
+    return fabric
+
+
+def _fixed(training: dict[str, Any]) -> dict[str, Any]:
+    """What may not change in the middle of a run."""
+    return {name: value for name, value in training.items() if name not in ("epochs", "checkpoint_every")}
