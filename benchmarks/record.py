@@ -18,7 +18,7 @@ def record(name: str, config: dict[str, object], figures: dict[str, object]) -> 
         "figures": figures,
         "config": config,
         "commit": _git("rev-parse", "HEAD"),
-        "source_changed_since_commit": bool(_git("status", "--porcelain", "--", "src")),
+        "changed_since_commit": _git("diff", "--name-only", "HEAD", "--", "src").split(),
         "device": {"cpu": _cpu(), "cores": os.cpu_count()},
         "versions": {"python": platform.python_version()} | {name: version(name) for name in PACKAGES},
         "date": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -324,10 +324,15 @@ def test_tighter_tolerance_takes_more_sweeps_and_comes_closer(problem):
     assert np.linalg.norm(tight.u - exact) <= np.linalg.norm(loose.u - exact)
 
 
-@pytest.mark.xfail(strict=True, reason="the residual is not looked at after the last sweeps")
 def test_gauss_seidel_sees_that_its_last_sweeps_arrived():
     problem = random_problem(Domain.square(1), "poisson", "dirichlet", seed=0)  # one sweep solves it
     assert solve(problem, GaussSeidel(most_sweeps=1, sweeps_between_checks=1)).iterations == 1
+
+
+def test_gauss_seidel_makes_no_more_sweeps_than_allowed():
+    problem = random_problem(cut_square(16), "poisson", "dirichlet", seed=0)
+    with pytest.raises(BenoError, match="in 70 sweeps"):
+        solve(problem, GaussSeidel(most_sweeps=70))
 
 
 def test_methods_that_do_not_arrive_say_so():

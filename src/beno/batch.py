@@ -5,7 +5,7 @@ few gathers, so that training never waits for the host.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import torch
@@ -81,6 +81,7 @@ class Batch:
     log_coefficient: Float[Tensor, " n"]
     u: Float[Tensor, " n"]
     sample: Int[Tensor, " n"]  # which sample each point belongs to
+    sample_start: Int[Tensor, " s_plus_one"]  # where each sample's points begin
     wiring: Wiring
     centres: Float[Tensor, "s p 2"]
     centroid_distance: Float[Tensor, "s p"]
@@ -90,7 +91,8 @@ class Batch:
     alpha: Float[Tensor, "s p"]
     before: Int[Tensor, "s p"]
     after: Int[Tensor, "s p"]
-    real: Bool[Tensor, "s p"] | None
+    real: Bool[Tensor, "s p"] | None  # which panels are not padding; None where all are real
+    real_point: Bool[Tensor, " n"] | None  # likewise for points
     point_counts: tuple[int, ...]
 
     def __len__(self) -> int:
@@ -99,6 +101,19 @@ class Batch:
     def split(self, values: Float[Tensor, " n"]) -> tuple[Tensor, ...]:
         """Values at all points, sample by sample."""
         return values.split(list(self.point_counts))
+
+
+@dataclass(frozen=True)
+class BatchSize:
+    """What a batch is padded to, so that every batch of a run looks the same to the device."""
+
+    samples: int
+    points: int
+    edges: int
+
+    def holds(self, samples: int, points: int, edges: int) -> bool:
+        """Padding edges join padding points, so there is to be one of those."""
+        return samples <= self.samples and points < self.points and edges <= self.edges
 
 
 class Cohort:
@@ -129,6 +144,21 @@ class Cohort:
     def __len__(self) -> int:
         return len(self.point_counts)
 
+    def common_size(self, samples: int) -> BatchSize:
+        """A size that almost every batch of so many samples fits: four deviations over the mean."""
+
+        def generous(counts: Int[np.ndarray, " all"]) -> int:
+            return int(np.ceil((samples * counts.mean() + 4 * samples**0.5 * counts.std()) / 64) + 1) * 64
+
+        return BatchSize(samples, generous(self.point_counts), generous(self.edge_counts))
+
+    def padded_batch(self, indices: Int[np.ndarray, " s"], size: BatchSize) -> Batch | None:
+        """The samples with these indices, padded to a size; None if they do not fit it."""
+        counts = (len(indices), int(self.point_counts[indices].sum()), int(self.edge_counts[indices].sum()))
+        if not size.holds(*counts):
+            return None
+        return _pad_batch(self.batch(indices), size, counts[1], counts[2], int(self.panel_counts.max()))
+
     def batch(self, indices: Int[np.ndarray, " s"] | range | None = None) -> Batch:
         """The samples with these indices, or all. Nothing here waits for the device."""
         chosen = np.arange(len(self)) if indices is None else np.asarray(indices)
@@ -152,8 +182,10 @@ class Cohort:
             **{name: values[points] for name, values in self._points.items()},
             **panels,
             sample=sample,
+            sample_start=torch.cat([first_point, self._tensor(self.point_counts[chosen].sum()[None])]),
             wiring=wiring,
             real=self._real(chosen, longest),
+            real_point=None,
             point_counts=tuple(self.point_counts[chosen].tolist()),
         )
 
@@ -188,14 +220,51 @@ def _starts(counts: Int[np.ndarray, " s"]) -> Int[np.ndarray, " s"]:
     return np.cumsum(counts) - counts
 
 
-def same_device(batch: Batch, device: torch.device) -> Batch:
-    """The batch on another device."""
-    moved = {}
-    for field in fields(batch):
-        value = getattr(batch, field.name)
-        if isinstance(value, Tensor):
-            value = value.to(device)
-        elif isinstance(value, Wiring):
-            value = Wiring(*(getattr(value, part.name).to(device) for part in fields(value)))
-        moved[field.name] = value
-    return Batch(**moved)
+def _pad_batch(batch: Batch, size: BatchSize, points: int, edges: int, panels: int) -> Batch:
+    """Extra points in the last sample, joined to nothing but themselves; extra samples without points."""
+    extra_points, extra_edges = size.points - points, size.edges - edges
+    extra_samples, extra_panels = size.samples - len(batch), panels - batch.g.shape[1]
+    wiring, device = batch.wiring, batch.g.device
+
+    def more_rows(values: Tensor, count: int) -> Tensor:
+        return torch.cat([values, values[-1:].expand(count, *values.shape[1:])]) if count else values
+
+    def more_panels(values: Tensor) -> Tensor:
+        wider = torch.cat([values, values[:, -1:].expand(-1, extra_panels, *values.shape[2:])], dim=1)
+        return more_rows(wider, extra_samples)
+
+    # The extra edges are shared out evenly among the extra points: no sum over neighbours is long.
+    number = torch.arange(extra_edges, device=device)
+    loop = points + number * extra_points // max(extra_edges, 1)
+    ends = edges - (-extra_edges * torch.arange(1, extra_points + 1, device=device)) // extra_points
+    start = batch.sample_start
+    real = batch.real if batch.real is not None else torch.ones_like(batch.g, dtype=torch.bool)
+    if extra_panels:
+        real = torch.cat([real, real.new_zeros(len(real), extra_panels)], dim=1)
+    return replace(
+        batch,
+        **{name: more_rows(getattr(batch, name), extra_points) for name in Cohort.POINT_TENSORS},
+        **{name: more_panels(getattr(batch, name)) for name in Cohort.PANEL_TENSORS},
+        sample=torch.cat([batch.sample, batch.sample.new_full((extra_points,), size.samples - 1)]),
+        sample_start=torch.cat([more_rows(start, extra_samples)[: size.samples], start.new_full((1,), size.points)]),
+        wiring=Wiring(
+            receiver=torch.cat([wiring.receiver, loop]),
+            sender=torch.cat([wiring.sender, loop]),
+            reverse=torch.cat([wiring.reverse, edges + number]),
+            start=torch.cat([wiring.start, ends]),
+        ),
+        real=more_rows(real, extra_samples) if batch.real is not None or extra_panels else None,
+        real_point=torch.arange(size.points, device=device) < points,
+        point_counts=(*batch.point_counts, *[0] * extra_samples),
+    )
+
+
+def copy_into(target: Batch, source: Batch) -> None:
+    """Overwrite a batch's tensors with those of another of the same size."""
+    for field in fields(Batch):
+        old, new = getattr(target, field.name), getattr(source, field.name)
+        if isinstance(old, Tensor):
+            old.copy_(new)
+        elif isinstance(old, Wiring):
+            for part in fields(Wiring):
+                getattr(old, part.name).copy_(getattr(new, part.name))

@@ -147,11 +147,14 @@ class GaussSeidel:
         matrix = system.matrix.tocsr()
         u = np.zeros_like(right)
         size = np.linalg.norm(right)
-        for sweeps in range(0, self.most_sweeps, self.sweeps_between_checks):
-            if np.linalg.norm(right - matrix @ u) <= self.tolerance * size:
-                return u, sweeps
-            gauss_seidel(matrix, u, right, iterations=self.sweeps_between_checks)
-        raise BenoError(f"Gauss-Seidel has not reached a residual of {self.tolerance} in {self.most_sweeps} sweeps")
+        sweeps = 0
+        while np.linalg.norm(right - matrix @ u) > self.tolerance * size:
+            more = min(self.sweeps_between_checks, self.most_sweeps - sweeps)
+            if more < 1:
+                raise BenoError(f"Gauss-Seidel has not reached a residual of {self.tolerance} in {sweeps} sweeps")
+            gauss_seidel(matrix, u, right, iterations=more)
+            sweeps += more
+        return u, sweeps
 
 
 def solve(problem: Problem, method: Method = Direct()) -> Solution:  # noqa: B008 (frozen, holds nothing)

@@ -84,7 +84,7 @@ class Domain:
         """The unit square with rectangles cut from its corners.
 
         ``cuts`` gives (width, height) in cells for the lower left, lower right, upper left and
-        upper right corner, or None where the corner stays.
+        upper right corner, or None where the corner stays. A cut longer than a side ends with it.
 
         >>> Domain.square(32, [(8, 4), None, None, (16, 16)]).area
         0.71875
@@ -107,8 +107,8 @@ class Domain:
                     f"the cut of {width} x {height} cells at the {CORNER_NAMES[corner]} corner "
                     f"swallows the whole square of {resolution} x {resolution} cells"
                 )
-            along_x = slice(resolution - width, None) if corner % 2 else slice(None, width)
-            along_y = slice(resolution - height, None) if corner >= 2 else slice(None, height)
+            along_x = slice(-width, None) if corner % 2 else slice(None, width)
+            along_y = slice(-height, None) if corner >= 2 else slice(None, height)
             mask[along_x, along_y] = False
         return cls.from_mask(mask)
 

@@ -17,6 +17,9 @@ from beno.errors import BenoError
 from beno.geometry import DIRECTIONS, Domain
 from beno.problem import Problem
 
+# Limits of conjugate gradients where kappa is smooth, and where it is rough; the latter does for a contrast of 100,000.
+MOST_STEPS_SMOOTH, MOST_STEPS_ROUGH = 500, 5000
+
 
 @dataclass(frozen=True, eq=False)
 class Potential:
@@ -70,11 +73,16 @@ def _inverse_laplacian(source: Float[np.ndarray, "N N"]) -> Float[np.ndarray, "N
 def _inverse_divergence(
     kappa: Float[np.ndarray, "N N"], source: Float[np.ndarray, "N N"], tolerance: float = 1e-12
 ) -> Float[np.ndarray, "N N"]:
-    """Conjugate gradients; the Laplacian between factors of sqrt(kappa) is a close preconditioner."""
+    """Conjugate gradients with one of two preconditioners, as kappa is smooth or rough.
+
+    With the Laplacian alone the steps grow with kappa's contrast, but there is a number that is
+    enough on every grid. The Laplacian between factors of sqrt(kappa) needs far fewer where kappa is
+    smooth, and ever more with the grid where it is not; it is given up after that same number.
+    """
     n = len(source)
+    size = np.abs(source).max() or 1.0  # divided out of f, whose square may be too small for a number
     between_x = 2 * kappa[1:] * kappa[:-1] / (kappa[1:] + kappa[:-1])
     between_y = 2 * kappa[:, 1:] * kappa[:, :-1] / (kappa[:, 1:] + kappa[:, :-1])
-    root = np.sqrt(kappa)
 
     def minus_divergence(flat: np.ndarray) -> np.ndarray:
         v = flat.reshape(n, n)
@@ -88,20 +96,27 @@ def _inverse_divergence(
             out[edge] += 2 * kappa[edge] * v[edge]
         return n * n * out.ravel()
 
-    def precondition(flat: np.ndarray) -> np.ndarray:
-        return (-_inverse_laplacian(flat.reshape(n, n) / root) / root).ravel()
+    def minus_inverse_laplacian(flat: np.ndarray) -> np.ndarray:
+        return -_inverse_laplacian(flat.reshape(n, n)).ravel()
+
+    def between_roots(flat: np.ndarray) -> np.ndarray:
+        return minus_inverse_laplacian(flat / root) / root
 
     shape = (n * n, n * n)
-    v, failed = cg(
-        LinearOperator(shape, minus_divergence, dtype=float),
-        -source.ravel(),
-        rtol=tolerance,
-        maxiter=500,
-        M=LinearOperator(shape, precondition, dtype=float),
-    )
-    if failed:
-        raise BenoError(f"kappa varies too strongly (contrast {kappa.max() / kappa.min():.3g}) for the grid potential")
-    return v.reshape(n, n)
+    root = np.sqrt(kappa).ravel()
+    contrast = kappa.max() / kappa.min()
+    enough = np.sqrt(contrast) * np.log(2 / tolerance) / 2
+    matrix = LinearOperator(shape, minus_divergence, dtype=float)
+    v = np.zeros(n * n)
+    for precondition, steps in (
+        (between_roots, int(min(enough, MOST_STEPS_SMOOTH))),
+        (minus_inverse_laplacian, MOST_STEPS_ROUGH),
+    ):
+        preconditioner = LinearOperator(shape, precondition, dtype=float)
+        v, failed = cg(matrix, -source.ravel() / size, x0=v, rtol=tolerance, maxiter=steps, M=preconditioner)
+        if not failed:
+            return size * v.reshape(n, n)
+    raise BenoError(f"kappa is too rough for the grid potential, and its contrast of {contrast:.3g} too high")
 
 
 def _fill(domain: Domain, values: Float[np.ndarray, " n"], outside: float) -> Float[np.ndarray, "N N"]:

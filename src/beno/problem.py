@@ -105,9 +105,13 @@ def poisson(
     ('poisson', (32,))
     """
     panels = domain.panels
-    kinds = np.broadcast_to(np.asarray(kind, dtype=np.int8), len(panels)).copy()
-    if kinds.min() < min(Kind) or kinds.max() > max(Kind):
-        raise BenoError(f"panel kinds must be {', '.join(f'{k.value} ({k.name.lower()})' for k in Kind)}")
+    kinds = _values("kind", np.asarray(kind), panels.centres, "panels")
+    known = np.isin(kinds, list(Kind))
+    if not known.all():
+        raise BenoError(
+            f"kind is {kinds[~known][0]:g} at panel {known.argmin()}; "
+            f"panel kinds must be {', '.join(f'{k.value} ({k.name.lower()})' for k in Kind)}"
+        )
     alphas = np.where(kinds == Kind.ROBIN, _values("alpha", alpha, panels.centres, "panels"), 0.0)
     if (alphas < 0).any():
         raise BenoError(
@@ -117,7 +121,7 @@ def poisson(
     return Problem(
         domain=domain,
         source=_values("f", f, domain.points, "points"),
-        kind=kinds,
+        kind=kinds.astype(np.int8),
         g=_values("g", g, panels.centres, "panels"),
         alpha=alphas,
     )

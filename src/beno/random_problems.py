@@ -68,8 +68,9 @@ class Family:
                 raise BenoError(f"{name} is {choice!r}; it must be one of {', '.join(map(str, allowed))}")
         if self.source_amplitude is None:
             object.__setattr__(self, "source_amplitude", VISIBLE_SOURCE[self.equation, self.boundary])
-        if self.resolution < SMALLEST_RESOLUTION:
-            raise BenoError(f"resolution is {self.resolution}; it must be at least {SMALLEST_RESOLUTION}")
+        _require_whole("resolution", self.resolution, SMALLEST_RESOLUTION)
+        if np.shape(self.alpha_range) != (2,):
+            raise BenoError(f"alpha_range is {self.alpha_range}; it must be two numbers, a lower and an upper end")
         for name, value, least in (
             ("source amplitude", cast(float, self.source_amplitude), 0.0),
             ("boundary amplitude", self.boundary_amplitude, 0.0),
@@ -79,12 +80,16 @@ class Family:
         ):
             if not least <= value < np.inf:
                 raise BenoError(f"{name} is {value}; it must be a finite number of at least {least}")
+        if self.boundary == "robin" and self.alpha_range[1] == 0:
+            raise BenoError("alpha's upper end is 0; robin boundaries need a positive one, or u is free by a constant")
 
     def problem(self, seed: int, index: int) -> Problem:
         """
         >>> Family(corners=4).problem(seed=0, index=7).domain.mask.sum()
-        np.int64(559)
+        np.int64(667)
         """
+        _require_whole("seed", seed, 0)
+        _require_whole("index", index, 0)
         rng = np.random.default_rng([seed, index])
         domain = Domain.square(self.resolution, random_cuts(rng, self._corner_count(index), self.resolution))
         panels = domain.panels
@@ -116,6 +121,11 @@ class Family:
         return {"neumann": Kind.NEUMANN, "robin": Kind.ROBIN}.get(self.boundary, Kind.DIRICHLET)
 
 
+def _require_whole(name: str, value: object, least: int) -> None:
+    if not isinstance(value, int | np.integer) or value < least:
+        raise BenoError(f"{name} is {value}; it must be a whole number of at least {least}")
+
+
 def random_cuts(rng: np.random.Generator, corners: int, resolution: int) -> list[Cut]:
     shares = rng.uniform(SMALLEST_CUT, LARGEST_CUT, size=(4, 2))
     which = rng.permutation(4)[:corners]
@@ -138,11 +148,15 @@ def random_source(rng: np.random.Generator, points: Float[np.ndarray, "n 2"]) ->
 
 
 def random_wave(rng: np.random.Generator, panels: Panels) -> Float[np.ndarray, " p"]:
-    """Continuous and periodic along every ring: each mode has a whole number of waves around it."""
+    """Continuous and periodic along every ring: each mode has a whole number of waves around it.
+
+    They are fewer than half as many as the ring has panels, which could not tell more waves from less.
+    """
     wave = np.zeros(len(panels))
     for ring, length in enumerate(panels.ring_lengths):
         here = panels.ring == ring
-        around = np.maximum(1, np.round(rng.uniform(*WAVE_NUMBERS, size=MODES_OF_G) * length))
+        most = (here.sum() - 1) // 2
+        around = np.clip(np.round(rng.uniform(*WAVE_NUMBERS, size=MODES_OF_G) * length), 1, most)
         weight, phase = rng.uniform(0.2, 1, size=MODES_OF_G), rng.uniform(0, 2 * np.pi, size=MODES_OF_G)
         along = 2 * np.pi / length * panels.arc_length[here]
         wave[here] = weight @ np.sin(around[:, None] * along + phase[:, None])

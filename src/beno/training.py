@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from beno import checkpoint
 from beno.batch import Batch, Cohort
+from beno.captured import CapturedStep
 from beno.checkpoint import Header
 from beno.dataset import Dataset
 from beno.errors import BenoError
@@ -45,6 +46,7 @@ class TrainingConfig:
     precision: str = "32-true"
     seed: int = 0
     checkpoint_every: int = 1  # epochs
+    captured: bool = False  # on a GPU, replay each step as one CUDA graph over padded batches
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "learning_rate", "first_restart", "restart_factor", "checkpoint_every"):
@@ -63,7 +65,9 @@ class TrainingConfig:
 
 PRESETS = {
     "paper": TrainingConfig(),
-    "fast": TrainingConfig(batch_size=32, learning_rate=1e-3, warm_up=200, clip=1.0, precision="bf16-mixed"),
+    "fast": TrainingConfig(
+        batch_size=32, learning_rate=1e-3, warm_up=200, clip=1.0, precision="bf16-mixed", captured=True
+    ),
 }
 
 
@@ -106,8 +110,10 @@ class Run:
         torch.set_float32_matmul_precision("highest" if self.config.precision == "32-true" else "high")
         train_indices, validation_indices = dataset.indices("train"), dataset.indices("validation")
         if not len(train_indices) or not len(validation_indices):
-            raise BenoError(f"{dataset.path} has {len(train_indices)} samples to train on and {len(validation_indices)}"
-                            " to validate with; both are needed (10 samples or more have them)")
+            raise BenoError(
+                f"{dataset.path} has {len(train_indices)} samples to train on and {len(validation_indices)}"
+                " to validate with; both are needed (10 samples or more have them)"
+            )
         model_config = make_config(model, {**problem_settings(dataset.metadata, model), **(settings or {})})
         scales = Scales.fit(dataset[int(index)] for index in train_indices)
         self.header = Header(model, asdict(model_config), scales, dataset.metadata, asdict(self.config))
@@ -118,16 +124,23 @@ class Run:
         )
         torch.manual_seed(self.config.seed)
         self.network: nn.Module = make_model(model, model_config)
+        on_gpu = device.type == "cuda"
+        self._rate = torch.tensor(self.config.learning_rate, device=device)
         optimizer = torch.optim.Adam(
-            self.network.parameters(),
-            lr=self.config.learning_rate,
+            self.network.to(device).parameters(),
+            lr=self._rate,
             weight_decay=self.config.weight_decay,
-            fused=device.type == "cuda",
+            fused=on_gpu,
+            capturable=on_gpu,
         )
         self.model, self.optimizer = self.fabric.setup(self.network, optimizer)
         self.epoch, self.best, self.seconds = 0, float("inf"), 0.0
         if resume:
             self._load_state()
+        self._captured: CapturedStep | None = None
+        if self.config.captured and on_gpu and self.fabric.world_size == 1:
+            size = self.train_set.common_size(self.config.batch_size)
+            self._captured = CapturedStep(self._update, self.optimizer, self._rate, self.train_set, size)
         self._open_logs()
 
     def train(
@@ -169,21 +182,30 @@ class Run:
         total = torch.zeros((), device=fabric.device)
         for step in range(steps):
             chosen = order[step * config.batch_size : (step + 1) * config.batch_size]
-            for group in self.optimizer.param_groups:
-                group["lr"] = config.rate(self.epoch, self.epoch * steps + step)
-            mine, weight = self._share(chosen)
-            batch = self.train_set.batch(mine)
-            # The mean over the whole batch's points, of which this process has a share: the backward
-            # pass of several processes averages, so each one's sum is counted as often as there are.
-            points = int(self.train_set.point_counts[chosen].sum())
-            loss = weight * fabric.world_size * squared_error(self.model(batch), batch) / points
-            self.optimizer.zero_grad(set_to_none=True)
-            fabric.backward(loss)
-            if config.clip is not None:
-                nn.utils.clip_grad_norm_(self.network.parameters(), config.clip, foreach=True)
-            self.optimizer.step()
-            total += loss.detach()
+            self._rate.fill_(config.rate(self.epoch, self.epoch * steps + step))
+            total += self._step(chosen)
         return float(fabric.all_reduce(total, reduce_op="mean")) / steps
+
+    def _step(self, chosen: np.ndarray) -> Tensor:
+        mine, weight = self._share(chosen)
+        # The mean over the whole batch's points, of which this process has a share: the backward
+        # pass of several processes averages, so each one's sum is counted as often as there are.
+        scale = weight * self.fabric.world_size / int(self.train_set.point_counts[chosen].sum())
+        if self._captured is not None:
+            batch = self.train_set.padded_batch(mine, self._captured.size)
+            if batch is not None:
+                return self._captured(batch, scale)
+        return self._update(self.train_set.batch(mine), torch.tensor(scale, device=self.fabric.device))
+
+    def _update(self, batch: Batch, scale: Tensor) -> Tensor:
+        """One step of the optimizer, whose loss is returned."""
+        loss = scale * squared_error(self.model(batch), batch)
+        self.optimizer.zero_grad(set_to_none=True)
+        self.fabric.backward(loss)
+        if self.config.clip is not None:
+            nn.utils.clip_grad_norm_(self.network.parameters(), self.config.clip, foreach=True)
+        self.optimizer.step()
+        return loss.detach()
 
     def _share(self, chosen: np.ndarray) -> tuple[np.ndarray, float]:
         """This process's part of a batch; one that would have none works on any sample, for nothing."""
@@ -235,11 +257,12 @@ class Run:
         ):
             if stored != given:
                 raise BenoError(f"{self.folder} was begun with another {what}: {stored}, where {given} is given now")
-        self.network.load_state_dict({n.removeprefix("model."): t for n, t in tensors.items() if n.startswith("model.")})
+        self.network.load_state_dict(
+            {n.removeprefix("model."): t for n, t in tensors.items() if n.startswith("model.")}
+        )
         for name, parameter in self.network.named_parameters():
             self.optimizer.state[parameter] = {
-                key: tensors[f"optimizer.{key}.{name}"].to("cpu" if key == "step" and self.fabric.device.type == "cpu"
-                                                           else parameter.device)
+                key: tensors[f"optimizer.{key}.{name}"].to(parameter.device)
                 for key in ("step", "exp_avg", "exp_avg_sq")
             }
         self.epoch, self.best = header.epoch, header.validation_loss
@@ -271,7 +294,10 @@ class Run:
 
 
 def squared_error(predicted: Float[Tensor, " n"], batch: Batch) -> Float[Tensor, ""]:
-    return (predicted.float() - batch.u).square().sum()
+    error = predicted.float() - batch.u
+    if batch.real_point is not None:
+        error = error * batch.real_point
+    return error.square().sum()
 
 
 def relative_l2_by_sample(predicted: Float[Tensor, " n"], batch: Batch) -> Float[Tensor, " s"]:

@@ -21,11 +21,12 @@ from beno.batch import Batch
 from beno.errors import BenoError
 from beno.nn.boundary import BoundaryEncoder, Tokens
 from beno.nn.branch import BranchLinear, BranchMLP
-from beno.nn.segments import Wiring, to_edges, to_nodes
+from beno.nn.segments import Wiring, spread, to_nodes
 from beno.problem import Kind
 
 # Deviation of a coordinate that is uniform on the unit interval: brings lengths to size one.
 LENGTH_SCALE = 12**-0.5
+TYPICAL_DEGREE = 9  # of a node, on a grid
 
 
 @dataclass(frozen=True)
@@ -82,14 +83,22 @@ class MessagePassing(nn.Module):
         self.config = config
         width, branches = config.width, config.branches
         mlp = {"hidden": width, "outputs": width, "layers": config.mlp_layers, "layer_norm": config.layer_norm}
-        self.message = BranchMLP(branches, width, **mlp)  # its first layer's other inputs follow
-        self.from_receiver = BranchLinear(branches, (width, 2), width, bias=False)
-        self.from_sender = BranchLinear(branches, (width, 2), width, bias=False)
-        self.boundary_to_message = (
-            BranchLinear(branches, width, width, bias=False) if config.boundary_in_messages else None
+        # The message's first layer, in parts: what comes from the edge, its ends, and their offset.
+        part = {"bias": False, "fan_in": (3 + config.boundary_in_messages) * width}
+        self.message = BranchMLP(branches, width, fan_in=part["fan_in"], **mlp)
+        self.from_receiver = BranchLinear(branches, width, width, **part)
+        self.from_sender = BranchLinear(branches, width, width, **part)
+        self.from_offset = BranchLinear(branches, 2, width, **part)
+        self.boundary_to_message = BranchLinear(branches, width, width, **part) if config.boundary_in_messages else None
+
+        fan_in = (2 + config.boundary_in_nodes) * width
+        self.node = BranchMLP(branches, (width, width), fan_in=fan_in, **mlp)
+        self.boundary_to_node = (
+            BranchLinear(branches, width, width, bias=False, fan_in=fan_in) if config.boundary_in_nodes else None
         )
-        self.node = BranchMLP(branches, (width, width), **mlp)
-        self.boundary_to_node = BranchLinear(branches, width, width, bias=False) if config.boundary_in_nodes else None
+        if not config.mean_messages:
+            with torch.no_grad():  # a sum over neighbours is to weigh no more than the node itself
+                self.node.first.weights[1] /= TYPICAL_DEGREE
         # Nothing reads the edges after the last step.
         self.edge = None if last else BranchMLP(branches, (width, width), **mlp)
 
@@ -99,20 +108,21 @@ class MessagePassing(nn.Module):
         edges: Float[Tensor, "be c"],
         place: Float[Tensor, "bn 2"],
         boundary: Float[Tensor, "bs c"] | None,
-        sample: Tensor,
+        samples: tuple[Tensor, Tensor],
         wiring: Wiring,
     ) -> tuple[Float[Tensor, "bn c"], Float[Tensor, "be c"]]:
-        at_receiver, at_sender = self.from_receiver(nodes, place), self.from_sender(nodes, -place)
+        offset = self.from_offset(place)
+        at_receiver, at_sender = self.from_receiver(nodes) + offset, self.from_sender(nodes) - offset
         if self.boundary_to_message is not None and boundary is not None:
-            at_receiver = at_receiver + self.boundary_to_message(boundary)[sample]
-        message = self.message.after_first(self.message.first(edges) + to_edges(at_receiver, at_sender, wiring))
+            at_receiver = at_receiver + spread(self.boundary_to_message(boundary), *samples)
+        message = self.message(edges, from_nodes=(at_receiver, at_sender, wiring))
 
         gathered = to_nodes(message, wiring)
         if self.config.mean_messages:
             gathered = gathered / (wiring.start[1:] - wiring.start[:-1]).clamp(min=1)[:, None]
         update = self.node.first(nodes, gathered)
         if self.boundary_to_node is not None and boundary is not None:
-            update = update + self.boundary_to_node(boundary)[sample]
+            update = update + spread(self.boundary_to_node(boundary), *samples)
         update = self.node.after_first(update)
 
         new_nodes = nodes + update if self.config.residual else update
@@ -147,7 +157,7 @@ class BENO(nn.Module):
         self.steps = nn.ModuleList(
             MessagePassing(config, last=step == config.steps - 1) for step in range(config.steps)
         )
-        self.decode = BranchMLP(branches, width, hidden=width, outputs=1, layers=2)
+        self.decode = BranchMLP(branches, width, hidden=width, outputs=1, layers=2, last_gain=0.1)
 
     def forward(self, batch: Batch) -> Float[Tensor, " n"]:
         """u at every point, in the units of the batch."""
@@ -162,12 +172,18 @@ class BENO(nn.Module):
         nodes = self.encode_nodes(self._node_features(batch, place, source, wiring))
         edges = self.encode_edges(_edge_features(place, source, wiring))
         boundary = self._boundary(batch)
-        shift = len(batch) * torch.arange(branches, device=batch.sample.device)[:, None]
-        sample = (batch.sample + shift).flatten()
+        samples = self._samples(batch)
         for number, step in enumerate(self.steps):
             vector = None if boundary is None else boundary[:, number % boundary.shape[1]].flatten(0, 1)
-            nodes, edges = step(nodes, edges, place, vector, sample, wiring)
+            nodes, edges = step(nodes, edges, place, vector, samples, wiring)
         return self.decode(nodes).view(branches, points).float()
+
+    def _samples(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Which sample every row belongs to, and where each one's rows begin, over all branches."""
+        branch = torch.arange(self.config.branches, device=batch.sample.device)[:, None]
+        start = (batch.sample_start[:-1] + len(batch.source) * branch).flatten()
+        end = batch.sample_start[-1:] * self.config.branches
+        return (batch.sample + len(batch) * branch).flatten(), torch.cat([start, end])
 
     def _only_branch(self, values: Float[Tensor, "*shape"], branch: int) -> Float[Tensor, "b *shape"]:
         """The values in one branch, zero in the other; a single branch sees everything."""
@@ -205,16 +221,12 @@ class BENO(nn.Module):
         features = torch.cat([shared, g[..., None]], dim=-1)
         per_branch = self.encode_boundary.copies // config.branches
         vectors = self.encode_boundary(
-            Tokens(
-                features.repeat_interleave(per_branch, dim=0), batch.position, batch.before, batch.after, batch.real
-            )
+            Tokens(features.repeat_interleave(per_branch, dim=0), batch.position, batch.before, batch.after, batch.real)
         )
         return vectors.view(config.branches, per_branch, *vectors.shape[1:])
 
 
-def _edge_features(
-    place: Float[Tensor, "bn 2"], source: Float[Tensor, "b n"], wiring: Wiring
-) -> Float[Tensor, "be 7"]:
+def _edge_features(place: Float[Tensor, "bn 2"], source: Float[Tensor, "b n"], wiring: Wiring) -> Float[Tensor, "be 7"]:
     """Where an edge's ends lie, what f is there, and how far apart they are."""
     ends = torch.cat([place, source.view(-1, 1)], dim=1)
     receiver, sender = ends[wiring.receiver], ends[wiring.sender]
@@ -232,6 +244,9 @@ def _smoothed_with_slope(
     rise = smooth[wiring.sender, 0] - smooth[wiring.receiver, 0]
     moments = to_nodes((away[:, :, None] * away[:, None, :]).flatten(1), wiring).view(-1, 2, 2)
     right = to_nodes(away * rise[:, None], wiring)
-    eye = 1e-6 * torch.eye(2, device=place.device, dtype=place.dtype)
-    slope = torch.linalg.solve(moments.float() + eye.float(), right.float())
-    return torch.cat([smooth, slope.to(smooth.dtype)], dim=1)
+    # The 2 x 2 system in closed form; a node whose neighbours all lie on one line has no slope across it.
+    xx, xy, yy = moments[:, 0, 0], moments[:, 0, 1], moments[:, 1, 1]
+    determinant = (xx * yy - xy * xy).clamp(min=1e-9)
+    slope_x = (yy * right[:, 0] - xy * right[:, 1]) / determinant
+    slope_y = (xx * right[:, 1] - xy * right[:, 0]) / determinant
+    return torch.cat([smooth, slope_x[:, None], slope_y[:, None]], dim=1)

@@ -1,6 +1,7 @@
 """Layers that hold several sets of weights side by side, so that all branches of a model run at once.
 
-A tensor for b branches over n rows has the shape (b n, channels), branch after branch.
+A tensor for b branches over n rows has the shape (b n, channels), branch after branch. Between layers
+it holds what stands before the activation; a layer that is told to activates what it reads.
 """
 
 import torch
@@ -8,28 +9,69 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from beno.nn.segments import Wiring, fused_kernels, to_edges
+
+# For x of unit variance SiLU(x) has mean square 0.355; weights of this gain restore unit variance,
+# without which the signal dies out in a network as deep as this and without residuals.
+SILU_GAIN = 0.355**-0.5
+
+# What a first layer adds that lives on nodes while its rows are edges: at receiver, at sender, wiring.
+FromNodes = tuple[Tensor, Tensor, Wiring]
+
 
 class BranchLinear(nn.Module):
     """One linear map a branch. Several inputs act as if concatenated, without the copy."""
 
-    def __init__(self, branches: int, inputs: int | tuple[int, ...], outputs: int, bias: bool = True) -> None:
+    def __init__(
+        self,
+        branches: int,
+        inputs: int | tuple[int, ...],
+        outputs: int,
+        bias: bool = True,
+        gain: float = 1.0,
+        fan_in: int | None = None,
+    ) -> None:
+        """``fan_in`` counts the inputs that are added up, where other layers contribute to the sum."""
         super().__init__()
         self.branches = branches
         sizes = inputs if isinstance(inputs, tuple) else (inputs,)
-        fan_in = sum(sizes)
-        bound = fan_in**-0.5
+        bound = gain * (3 / (fan_in or sum(sizes))) ** 0.5
         self.weights = nn.ParameterList(
             nn.Parameter(torch.empty(branches, size, outputs).uniform_(-bound, bound)) for size in sizes
         )
-        self.bias = nn.Parameter(torch.empty(branches, 1, outputs).uniform_(-bound, bound)) if bias else None
+        self.bias = nn.Parameter(torch.zeros(branches, 1, outputs)) if bias else None
 
-    def forward(self, *parts: Float[Tensor, "bn _"]) -> Float[Tensor, "bn out"]:
+    def forward(
+        self, *parts: Float[Tensor, "bn _"], activate: bool = False, from_nodes: FromNodes | None = None
+    ) -> Float[Tensor, "bn out"]:
+        if self._can_fuse(parts):
+            return self._fused(parts, activate, from_nodes)
         total = self.bias
         for part, weight in zip(parts, self.weights, strict=True):
-            rows = part.view(self.branches, -1, part.shape[-1])
+            rows = functional.silu(part) if activate else part
+            rows, weight = _aligned(rows.view(self.branches, -1, part.shape[-1]), weight)
             total = torch.bmm(rows, weight) if total is None else torch.baddbmm(total, rows, weight)
         assert total is not None
-        return total.view(-1, total.shape[-1])
+        total = total.view(-1, total.shape[-1])
+        return total if from_nodes is None else total + to_edges(*from_nodes)
+
+    def _can_fuse(self, parts: tuple[Tensor, ...]) -> bool:
+        if not (parts[0].is_cuda and torch.is_autocast_enabled("cuda") and len(parts) <= 2):
+            return False
+        fused = fused_kernels()
+        return fused is not None and all(fused.fits(*weight.shape[1:]) for weight in self.weights)
+
+    def _fused(
+        self, parts: tuple[Tensor, ...], activate: bool, from_nodes: FromNodes | None
+    ) -> Float[Tensor, "bn out"]:
+        fused = fused_kernels()
+        assert fused is not None
+        second = (parts[1], self.weights[1]) if len(parts) == 2 else (None, None)
+        at_receiver, at_sender, wiring = from_nodes or (None, None, None)
+        return fused.FusedLinear.apply(
+            parts[0], self.weights[0], *second, self.bias, at_receiver, at_sender, wiring, activate,
+            torch.get_autocast_dtype("cuda"),
+        )  # fmt: skip
 
 
 class BranchLayerNorm(nn.Module):
@@ -40,8 +82,11 @@ class BranchLayerNorm(nn.Module):
 
     def forward(self, x: Float[Tensor, "bn c"]) -> Float[Tensor, "bn c"]:
         branches, _, channels = self.gain.shape
-        normal = functional.layer_norm(x, (channels,)).view(branches, -1, channels)
-        return torch.addcmul(self.shift, normal, self.gain).view(-1, channels)
+        # The kernel takes its moments in single precision by itself; under autocast it would also
+        # copy its input and its output to single precision.
+        with torch.autocast(x.device.type, enabled=False):
+            normal = functional.layer_norm(x, (channels,)).view(branches, -1, channels)
+            return torch.addcmul(self.shift.to(x.dtype), normal, self.gain.to(x.dtype)).view(-1, channels)
 
 
 class BranchMLP(nn.Module):
@@ -55,21 +100,33 @@ class BranchMLP(nn.Module):
         outputs: int,
         layers: int,
         layer_norm: bool = False,
+        fan_in: int | None = None,
+        last_gain: float = SILU_GAIN,
     ) -> None:
         super().__init__()
         first_outputs = hidden if layers > 1 else outputs
-        self.first = BranchLinear(branches, inputs, first_outputs)
+        self.first = BranchLinear(branches, inputs, first_outputs, fan_in=fan_in)
         widths = [hidden] * (layers - 1) + [outputs]
+        gains = [SILU_GAIN] * (layers - 2) + [last_gain]
         self.rest = nn.ModuleList(
-            BranchLinear(branches, before, after) for before, after in zip(widths[:-1], widths[1:], strict=True)
+            BranchLinear(branches, before, after, gain=gain)
+            for before, after, gain in zip(widths[:-1], widths[1:], gains, strict=layers > 1)
         )
         self.norm = BranchLayerNorm(branches, outputs) if layer_norm else None
 
-    def forward(self, *parts: Float[Tensor, "bn _"]) -> Float[Tensor, "bn out"]:
-        return self.after_first(self.first(*parts))
+    def forward(self, *parts: Float[Tensor, "bn _"], from_nodes: FromNodes | None = None) -> Float[Tensor, "bn out"]:
+        return self.after_first(self.first(*parts, from_nodes=from_nodes))
 
     def after_first(self, x: Float[Tensor, "bn hidden"]) -> Float[Tensor, "bn out"]:
-        """The rest of the network, for those who compute the first map's output in a cheaper way."""
+        """The rest of the network, where the caller has more to add to the first map's output."""
         for layer in self.rest:
-            x = layer(functional.silu(x))
+            x = layer(x, activate=True)
         return x if self.norm is None else self.norm(x)
+
+
+def _aligned(rows: Float[Tensor, "b n k"], weight: Float[Tensor, "b k out"]) -> tuple[Tensor, Tensor]:
+    """Padded with zeros to a multiple of eight columns, which tensor cores need to run at speed."""
+    missing = -rows.shape[-1] % 8
+    if missing == 0 or not rows.is_cuda:
+        return rows, weight
+    return functional.pad(rows, (0, missing)), functional.pad(weight, (0, 0, 0, missing))

@@ -5,11 +5,23 @@ moves are gathers or sums over consecutive rows: fast, and the same to the bit e
 """
 
 from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
 from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+
+
+@cache
+def fused_kernels() -> ModuleType | None:
+    """The Triton kernels, where there is a Triton to compile them."""
+    try:
+        from beno.nn import fused
+    except ImportError:
+        return None
+    return fused
 
 
 @dataclass(eq=False)  # not frozen: Fabric rebuilds what it passes to a model field by field
@@ -34,13 +46,23 @@ class Wiring:
 
 
 def sum_over_segments(values: Float[Tensor, "e c"], start: Int[Tensor, " n_plus_one"]) -> Float[Tensor, "n c"]:
+    """Sums of consecutive rows: segment i is the rows start[i] to start[i + 1]."""
+    fused = fused_kernels() if values.is_cuda else None
+    if fused is not None and values.shape[1].bit_count() == 1:
+        return fused.segment_sum(values.contiguous(), start)
     return torch.segment_reduce(values, "sum", offsets=start, axis=0, unsafe=True, initial=0.0)
 
 
 class _ToEdges(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, at_receiver: Tensor, at_sender: Tensor, receiver: Tensor, sender: Tensor, reverse: Tensor, start: Tensor
+        ctx: Any,
+        at_receiver: Tensor,
+        at_sender: Tensor,
+        receiver: Tensor,
+        sender: Tensor,
+        reverse: Tensor,
+        start: Tensor,
     ) -> Tensor:
         ctx.save_for_backward(reverse, start)
         return at_receiver.index_select(0, receiver) + at_sender.index_select(0, sender)
@@ -54,7 +76,7 @@ class _ToEdges(torch.autograd.Function):
         return to_receiver, to_sender, None, None, None, None
 
 
-class _ToNodes(torch.autograd.Function):
+class _ToSegments(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, values: Tensor, receiver: Tensor, start: Tensor) -> Tensor:
         ctx.save_for_backward(receiver)
@@ -75,4 +97,23 @@ def to_edges(
 
 def to_nodes(values: Float[Tensor, "e c"], wiring: Wiring) -> Float[Tensor, "n c"]:
     """The sum over each node's incoming edges."""
-    return _ToNodes.apply(values, wiring.receiver, wiring.start)
+    return _ToSegments.apply(values, wiring.receiver, wiring.start)
+
+
+class _Spread(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, segment: Tensor, start: Tensor) -> Tensor:
+        ctx.save_for_backward(start)
+        return values.index_select(0, segment)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        (start,) = ctx.saved_tensors
+        return sum_over_segments(gradients[0], start), None, None
+
+
+def spread(
+    values: Float[Tensor, "s c"], segment: Int[Tensor, " n"], start: Int[Tensor, " s_plus_one"]
+) -> Float[Tensor, "n c"]:
+    """Each segment's value for every row of the segment; ``segment`` says which one a row is in."""
+    return _Spread.apply(values, segment, start)
