@@ -53,7 +53,7 @@ class Prepared:
             u=sample.u / scales.solution,
             graph=build_graph(sample.points, nearest),
             centres=sample.centres,
-            centroid_distance=np.linalg.norm(sample.centres - sample.points.mean(axis=0), axis=1),
+            centroid_distance=np.linalg.norm(sample.centres - sample.domain.centroid, axis=1),
             position=(np.cumsum(sample.lengths) - sample.lengths / 2) * PANELS_A_SIDE,
             g=sample.g / scales.boundary,
             kind=sample.kind,
@@ -145,10 +145,10 @@ class Cohort:
         return len(self.point_counts)
 
     def common_size(self, samples: int) -> BatchSize:
-        """A size that almost every batch of so many samples fits: four deviations over the mean."""
+        """A size that almost every batch of so many samples fits: three deviations over the mean."""
 
         def generous(counts: Int[np.ndarray, " all"]) -> int:
-            return int(np.ceil((samples * counts.mean() + 4 * samples**0.5 * counts.std()) / 64) + 1) * 64
+            return int(np.ceil((samples * counts.mean() + 3 * samples**0.5 * counts.std()) / 64) + 1) * 64
 
         return BatchSize(samples, generous(self.point_counts), generous(self.edge_counts))
 

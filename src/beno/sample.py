@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from beno.errors import BenoError
 from beno.geometry import Domain
 from beno.problem import Problem
-from beno.solution import Solution
+from beno.solution import Solution, wall_distance_at
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,9 +60,7 @@ class Sample:
     @cached_property
     def wall_distance(self) -> Float[np.ndarray, "n 4"]:
         """Distance from each point to the wall that it meets first along -x, +x, -y and +y."""
-        domain = self.domain
-        here = domain.number[tuple(np.floor(self.points * self.resolution).astype(int).T)]
-        return domain.wall_distance[here]
+        return wall_distance_at(self.domain, self.points)
 
     @property
     def problem(self) -> Problem:

@@ -1,11 +1,16 @@
 """What every solver answers with, classical or learned."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
-from beno.problem import Problem
+from beno.errors import BenoError
+from beno.geometry import DIRECTIONS, Domain
+from beno.problem import Kind, Problem
+
+Evaluate = Callable[[Float[np.ndarray, "m 2"]], Float[np.ndarray, " m"]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -14,7 +19,66 @@ class Solution:
     u: Float[np.ndarray, " n"]  # at the domain's points
     solver: str
     iterations: int = 1
+    evaluate: Evaluate | None = None  # a learned operator's own way to other points
 
-    @property
-    def mean(self) -> float:
-        return float(self.u.mean())
+    def at(self, points: Float[np.ndarray, "m 2"]) -> Float[np.ndarray, " m"]:
+        """u at any points inside the domain: what the operator says there, or a plane through each cell.
+
+        >>> from beno.finite_volume import solve
+        >>> from beno.problem import poisson
+        >>> solution = solve(poisson(Domain.square(8), g=lambda x, y: x + 2 * y))
+        >>> solution.at(np.array([[0.3, 0.4]])).round(6)
+        array([1.1])
+        """
+        cells_of(self.problem.domain, points)
+        if self.evaluate is not None:
+            return self.evaluate(points)
+        return reconstruct(self.problem.domain, self.u, points, wall_values(self.problem, self.u))
+
+
+def cells_of(domain: Domain, points: Float[np.ndarray, "m 2"]) -> Int[np.ndarray, " m"]:
+    """Which cell each point lies in; a point outside the domain is refused."""
+    index = np.floor(np.nan_to_num(points, nan=-1.0) * domain.resolution).astype(int)
+    index = np.where(points == 1.0, domain.resolution - 1, index)  # the square's far walls belong to it
+    in_box = ((index >= 0) & (index < domain.resolution)).all(axis=1)
+    cell = np.where(in_box, domain.number[tuple(np.where(in_box[:, None], index, 0).T)], -1)
+    if (cell < 0).any():
+        x, y = points[np.flatnonzero(cell < 0)[0]]
+        raise BenoError(f"the point ({x:.4g}, {y:.4g}) is outside the domain")
+    return cell
+
+
+def wall_values(problem: Problem, u: Float[np.ndarray, " n"]) -> Float[np.ndarray, " p"]:
+    """u on the panels, half a cell from the points beside them, as each kind of boundary gives it."""
+    half = problem.domain.spacing / 2
+    inside = u[problem.domain.panels.cell]
+    return np.where(problem.kind == Kind.DIRICHLET, problem.g, (inside + half * problem.g) / (1 + half * problem.alpha))
+
+
+def reconstruct(
+    domain: Domain,
+    values: Float[np.ndarray, " n"],
+    points: Float[np.ndarray, "m 2"],
+    at_walls: Float[np.ndarray, " p"] | None = None,
+) -> Float[np.ndarray, " m"]:
+    """A plane through each cell's value with the slopes between its neighbours: second order.
+
+    Without values at the walls a cell beside one takes the slope to its other neighbour.
+    """
+    h, near, panels = domain.spacing, domain.neighbours, domain.panels
+    beside = np.where(near >= 0, values[near], values[:, None])
+    away = np.where(near >= 0, h, 0.0)
+    if at_walls is not None:
+        beside[panels.cell, panels.direction] = at_walls
+        away[panels.cell, panels.direction] = h / 2
+    width = away[:, [0, 2]] + away[:, [1, 3]]
+    rise = beside[:, [1, 3]] - beside[:, [0, 2]]
+    slope = np.divide(rise, width, out=np.zeros_like(rise), where=width > 0)
+    cell = cells_of(domain, points)
+    return values[cell] + ((points - domain.points[cell]) * slope[cell]).sum(axis=1)
+
+
+def wall_distance_at(domain: Domain, points: Float[np.ndarray, "m 2"]) -> Float[np.ndarray, "m 4"]:
+    """Distance from any inside points to the wall that they meet first along each of DIRECTIONS."""
+    cell = cells_of(domain, points)
+    return domain.wall_distance[cell] - (points - domain.points[cell]) @ DIRECTIONS.T

@@ -24,8 +24,6 @@ from beno.nn.branch import BranchLinear, BranchMLP
 from beno.nn.segments import Wiring, spread, to_nodes
 from beno.problem import Kind
 
-# Deviation of a coordinate that is uniform on the unit interval: brings lengths to size one.
-LENGTH_SCALE = 12**-0.5
 TYPICAL_DEGREE = 9  # of a node, on a grid
 
 
@@ -54,6 +52,10 @@ class BENOConfig:
     two_branches: bool = True  # False: w/o D
     boundary_in_messages: bool = False  # True: E
     boundary_convolution: bool = False  # True: G, a graph convolution in place of the Transformer
+
+    # The unit of length that the network sees. By default the deviation of a coordinate that is
+    # uniform on the unit interval, which z-scores it; a smaller unit lets functions of place vary faster.
+    length_unit: float = 12**-0.5
 
     # What the problems have beyond f and Dirichlet values.
     coefficient: bool = False
@@ -123,13 +125,11 @@ class MessagePassing(nn.Module):
         update = self.node.first(nodes, gathered)
         if self.boundary_to_node is not None and boundary is not None:
             update = update + spread(self.boundary_to_node(boundary), *samples)
-        update = self.node.after_first(update)
-
-        new_nodes = nodes + update if self.config.residual else update
+        kept = self.config.residual
+        new_nodes = self.node.after_first(update, residual=nodes if kept else None)
         if self.edge is None:
             return new_nodes, edges
-        update = self.edge(edges, message)
-        return new_nodes, edges + update if self.config.residual else update
+        return new_nodes, self.edge(edges, message, residual=edges if kept else None)
 
 
 class BENO(nn.Module):
@@ -167,7 +167,7 @@ class BENO(nn.Module):
         """What each branch adds to u: the part that f makes, and the part that g makes."""
         branches, points = self.config.branches, len(batch.source)
         wiring = batch.wiring.repeat(branches)
-        place = ((batch.points - 0.5) / LENGTH_SCALE).repeat(branches, 1)
+        place = ((batch.points - 0.5) / self.config.length_unit).repeat(branches, 1)
         source = self._only_branch(batch.source, branch=0)
         nodes = self.encode_nodes(self._node_features(batch, place, source, wiring))
         edges = self.encode_edges(_edge_features(place, source, wiring))
@@ -196,7 +196,7 @@ class BENO(nn.Module):
         self, batch: Batch, place: Float[Tensor, "bn 2"], source: Float[Tensor, "b n"], wiring: Wiring
     ) -> Float[Tensor, "bn features"]:
         branches = self.config.branches
-        walls = batch.wall_distance / LENGTH_SCALE
+        walls = batch.wall_distance / self.config.length_unit
         if not self.config.both_walls:
             walls = walls.view(-1, 2, 2).amin(dim=2)
         columns = [place, source.view(-1, 1), walls.repeat(branches, 1)]
@@ -212,8 +212,8 @@ class BENO(nn.Module):
         config = self.config
         g = self._only_branch(batch.g, branch=1)
         columns = [
-            *((batch.centres - 0.5) / LENGTH_SCALE).unbind(-1),
-            batch.centroid_distance / LENGTH_SCALE,
+            *((batch.centres - 0.5) / config.length_unit).unbind(-1),
+            batch.centroid_distance / config.length_unit,
         ]
         if config.kinds:
             columns += [*functional.one_hot(batch.kind, len(Kind)).to(g.dtype).unbind(-1), batch.alpha]

@@ -80,13 +80,15 @@ class BranchLayerNorm(nn.Module):
         self.gain = nn.Parameter(torch.ones(branches, 1, channels))
         self.shift = nn.Parameter(torch.zeros(branches, 1, channels))
 
-    def forward(self, x: Float[Tensor, "bn c"]) -> Float[Tensor, "bn c"]:
+    def forward(self, x: Float[Tensor, "bn c"], residual: Float[Tensor, "bn c"] | None = None) -> Float[Tensor, "bn c"]:
+        """The norm of x, added to ``residual`` if there is one."""
         branches, _, channels = self.gain.shape
-        # The kernel takes its moments in single precision by itself; under autocast it would also
-        # copy its input and its output to single precision.
-        with torch.autocast(x.device.type, enabled=False):
-            normal = functional.layer_norm(x, (channels,)).view(branches, -1, channels)
-            return torch.addcmul(self.shift.to(x.dtype), normal, self.gain.to(x.dtype)).view(-1, channels)
+        fused = fused_kernels() if x.is_cuda else None
+        if fused is not None and fused.fits(channels):
+            return fused.FusedNorm.apply(x, self.gain, self.shift, residual)
+        normal = functional.layer_norm(x, (channels,)).view(branches, -1, channels)
+        normal = torch.addcmul(self.shift, normal, self.gain).view(-1, channels)
+        return normal if residual is None else residual + normal
 
 
 class BranchMLP(nn.Module):
@@ -114,14 +116,23 @@ class BranchMLP(nn.Module):
         )
         self.norm = BranchLayerNorm(branches, outputs) if layer_norm else None
 
-    def forward(self, *parts: Float[Tensor, "bn _"], from_nodes: FromNodes | None = None) -> Float[Tensor, "bn out"]:
-        return self.after_first(self.first(*parts, from_nodes=from_nodes))
+    def forward(
+        self,
+        *parts: Float[Tensor, "bn _"],
+        from_nodes: FromNodes | None = None,
+        residual: Float[Tensor, "bn out"] | None = None,
+    ) -> Float[Tensor, "bn out"]:
+        return self.after_first(self.first(*parts, from_nodes=from_nodes), residual)
 
-    def after_first(self, x: Float[Tensor, "bn hidden"]) -> Float[Tensor, "bn out"]:
+    def after_first(
+        self, x: Float[Tensor, "bn hidden"], residual: Float[Tensor, "bn out"] | None = None
+    ) -> Float[Tensor, "bn out"]:
         """The rest of the network, where the caller has more to add to the first map's output."""
         for layer in self.rest:
             x = layer(x, activate=True)
-        return x if self.norm is None else self.norm(x)
+        if self.norm is not None:
+            return self.norm(x, residual)
+        return x if residual is None else residual + x
 
 
 def _aligned(rows: Float[Tensor, "b n k"], weight: Float[Tensor, "b k out"]) -> tuple[Tensor, Tensor]:

@@ -12,9 +12,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-BLOCK = 64
+# Rows that one program works on, and its warps: what was fastest on an H200.
+FORWARD_TILE, INPUT_TILE, WEIGHT_TILE, NORM_TILE = (64, 4), (64, 4), (128, 8), (16, 4)
 MOST_CHUNKS = 64  # partial sums of a weight's gradient, by branch
 ROWS_A_CHUNK = 512
+NORM_EPSILON = 1e-5
 
 
 def fits(*sizes: int) -> bool:
@@ -119,6 +121,94 @@ def _segment_sum_kernel(out, values, start, order, ORDERED: tl.constexpr, WIDTH:
     tl.store(out + segment * WIDTH + c, total.to(out.dtype.element_ty))
 
 
+@triton.jit
+def _norm_kernel(
+    y, x, gain, shift, residual, rows,
+    RESIDUAL: tl.constexpr, EPSILON: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    branch = tl.program_id(1)
+    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = (row < rows)[:, None]
+    c = tl.arange(0, WIDTH)
+    place = (branch.to(tl.int64) * rows + row)[:, None] * WIDTH + c[None, :]
+    value = tl.load(x + place, mask=inside, other=0.0).to(tl.float32)
+    value -= tl.sum(value, axis=1)[:, None] / WIDTH
+    value *= tl.rsqrt(tl.sum(value * value, axis=1) / WIDTH + EPSILON)[:, None]
+    value = value * tl.load(gain + branch * WIDTH + c)[None, :] + tl.load(shift + branch * WIDTH + c)[None, :]
+    if RESIDUAL:
+        value += tl.load(residual + place, mask=inside, other=0.0).to(tl.float32)
+    tl.store(y + place, value.to(y.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def _norm_gradient_kernel(
+    dx, dgain, dshift, dy, x, gain, rows, rows_a_chunk,
+    EPSILON: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    chunk = tl.program_id(0)
+    branch = tl.program_id(1)
+    c = tl.arange(0, WIDTH)
+    scale = tl.load(gain + branch * WIDTH + c)[None, :]
+    gain_total = tl.zeros((WIDTH,), dtype=tl.float32)
+    shift_total = tl.zeros((WIDTH,), dtype=tl.float32)
+    first = chunk * rows_a_chunk
+    last = tl.minimum(first + rows_a_chunk, rows)
+    for begin in range(first, last, BLOCK):
+        row = begin + tl.arange(0, BLOCK)
+        inside = (row < last)[:, None]
+        place = (branch.to(tl.int64) * rows + row)[:, None] * WIDTH + c[None, :]
+        value = tl.load(x + place, mask=inside, other=0.0).to(tl.float32)
+        gradient = tl.load(dy + place, mask=inside, other=0.0).to(tl.float32)
+        value -= tl.sum(value, axis=1)[:, None] / WIDTH
+        inverse = tl.rsqrt(tl.sum(value * value, axis=1) / WIDTH + EPSILON)[:, None]
+        value *= inverse
+        gain_total += tl.sum(gradient * value, axis=0)
+        shift_total += tl.sum(gradient, axis=0)
+        gradient *= scale
+        along = tl.sum(gradient * value, axis=1)[:, None] / WIDTH
+        gradient = (gradient - tl.sum(gradient, axis=1)[:, None] / WIDTH - value * along) * inverse
+        tl.store(dx + place, gradient.to(dx.dtype.element_ty), mask=inside)
+    at = (branch * tl.num_programs(0) + chunk) * WIDTH + c
+    tl.store(dgain + at, gain_total)
+    tl.store(dshift + at, shift_total)
+
+
+class FusedNorm(torch.autograd.Function):
+    """A layer norm with a gain and a shift a branch, added to what it is an update of."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, gain: Tensor, shift: Tensor, residual: Tensor | None) -> Tensor:
+        branches, _, width = gain.shape
+        rows = len(x) // branches
+        block, warps = NORM_TILE
+        x, gain, shift = x.contiguous(), gain.contiguous(), shift.contiguous()
+        y = torch.empty_like(x)
+        _norm_kernel[(triton.cdiv(rows, block), branches)](
+            y, x, gain, shift, x if residual is None else residual.contiguous(), rows,
+            residual is not None, NORM_EPSILON, width, block, num_warps=warps,
+        )  # fmt: skip
+        ctx.save_for_backward(x, gain)
+        ctx.residual_type = None if residual is None else residual.dtype
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        x, gain = ctx.saved_tensors
+        dy = gradients[0].contiguous()
+        branches, _, width = gain.shape
+        rows = len(x) // branches
+        block, warps = NORM_TILE
+        chunks = max(1, min(8 * MOST_CHUNKS, rows // block))
+        dx = torch.empty_like(x)
+        partial = torch.empty(2, branches, chunks, width, device=x.device)
+        _norm_gradient_kernel[(chunks, branches)](
+            dx, partial[0], partial[1], dy, x, gain, rows, triton.cdiv(rows, chunks),
+            NORM_EPSILON, width, block, num_warps=warps,
+        )  # fmt: skip
+        dgain, dshift = partial.sum(dim=2, keepdim=True).unbind(0)
+        return dx, dgain, dshift, None if ctx.residual_type is None else dy.to(ctx.residual_type)
+
+
 def segment_sum(values: Tensor, start: Tensor, order: Tensor | None = None) -> Tensor:
     """Sums of consecutive rows of ``values``, or of ``values[order]``."""
     out = values.new_empty(len(start) - 1, values.shape[1])
@@ -133,13 +223,14 @@ def _forward(
 ) -> Tensor:
     branches, inputs, outputs = w1.shape
     rows = len(x1) // branches
+    block, warps = FORWARD_TILE
     y = x1.new_empty(len(x1), outputs)
     a, c, receiver, sender = gathered or (x1, x1, x1, x1)
-    _forward_kernel[(triton.cdiv(rows, BLOCK), branches)](
+    _forward_kernel[(triton.cdiv(rows, block), branches)](
         y, x1, w1, x1 if x2 is None else x2, w1 if w2 is None else w2, w1 if bias is None else bias,
         a, c, receiver, sender, rows,
         activate, x2 is not None, bias is not None, gathered is not None,
-        inputs, inputs if w2 is None else w2.shape[1], outputs, BLOCK, num_warps=4,
+        inputs, inputs if w2 is None else w2.shape[1], outputs, block, num_warps=warps,
     )  # fmt: skip
     return y
 
@@ -147,9 +238,10 @@ def _forward(
 def _input_gradient(dy: Tensor, w: Tensor, x: Tensor, activate: bool) -> Tensor:
     branches, inputs, outputs = w.shape
     rows = len(x) // branches
+    block, warps = INPUT_TILE
     dx = torch.empty_like(x)
-    _input_gradient_kernel[(triton.cdiv(rows, BLOCK), branches)](
-        dx, dy, w, x, rows, activate, inputs, outputs, BLOCK, num_warps=4
+    _input_gradient_kernel[(triton.cdiv(rows, block), branches)](
+        dx, dy, w, x, rows, activate, inputs, outputs, block, num_warps=warps
     )
     return dx
 
@@ -160,8 +252,9 @@ def _weight_gradient(dy: Tensor, w: Tensor, x: Tensor, activate: bool, bias: boo
     chunks = max(1, min(MOST_CHUNKS, rows // ROWS_A_CHUNK))
     dw = torch.empty(branches, chunks, inputs, outputs, device=x.device)
     dbias = torch.empty(branches, chunks, outputs, device=x.device)
+    block, warps = WEIGHT_TILE
     _weight_gradient_kernel[(chunks, branches)](
-        dw, dbias, x, dy, rows, triton.cdiv(rows, chunks), activate, bias, inputs, outputs, BLOCK, num_warps=8
+        dw, dbias, x, dy, rows, triton.cdiv(rows, chunks), activate, bias, inputs, outputs, block, num_warps=warps
     )
     return dw.sum(dim=1), dbias.sum(dim=1)[:, None] if bias else None
 

@@ -1,0 +1,98 @@
+"""A trained model as a solver: from a problem to its solution, or from many samples to predictions."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import nn
+
+from beno.batch import Batch, Cohort
+from beno.checkpoint import Header, load_model
+from beno.errors import BenoError
+from beno.problem import Kind, Problem
+from beno.sample import Sample
+from beno.solution import Solution, reconstruct
+
+BEST = "best.safetensors"
+TRAINED_KINDS = {
+    "dirichlet": {Kind.DIRICHLET},
+    "zero": {Kind.DIRICHLET},
+    "neumann": {Kind.NEUMANN},
+    "robin": {Kind.ROBIN},
+    "mixed": set(Kind),
+}
+
+
+class LearnedOperator:
+    def __init__(self, header: Header, model: nn.Module, device: torch.device | str = "cpu") -> None:
+        self.header, self.device = header, torch.device(device)
+        self.model = model.to(self.device).eval()
+
+    @classmethod
+    def load(cls, path: Path | str, device: torch.device | str = "cpu") -> "LearnedOperator":
+        """From a checkpoint, or from the folder of a training run, whose best weights are taken."""
+        path = Path(path)
+        if path.is_dir():
+            if not (path / BEST).exists():
+                raise BenoError(f"{path} has no trained weights: {BEST} is missing")
+            path = path / BEST
+        return cls(*load_model(path), device)
+
+    def solve(self, problem: Problem) -> Solution:
+        """The same call as every solver's; ``solution.at(points)`` asks the model about other points."""
+        self._require_trained_for(problem)
+        sample = Sample.of(Solution(problem, np.zeros(len(problem.source)), solver=""))
+
+        def evaluate(points: Float[np.ndarray, "m 2"]) -> Float[np.ndarray, " m"]:
+            return self.predict([with_points(sample, points)])[0][len(sample.u) :]
+
+        return Solution(problem, self.predict([sample])[0], solver=self.header.model, evaluate=evaluate)
+
+    def predict(self, samples: Sequence[Sample], batch_size: int = 50) -> list[Float[np.ndarray, " _"]]:
+        """u for each sample, from everything in it but its u."""
+        return [branches.sum(axis=0) for branches in self.predict_branches(samples, batch_size)]
+
+    @torch.no_grad()
+    def predict_branches(self, samples: Sequence[Sample], batch_size: int = 50) -> list[Float[np.ndarray, "b _"]]:
+        """What each branch of the model adds to u."""
+        predicted: list[np.ndarray] = []
+        for start in range(0, len(samples), batch_size):
+            some = samples[start : start + batch_size]
+            cohort = Cohort.of(some, self.header.scales, self.header.config["nearest"], self.device)
+            batch = cohort.batch()
+            values = self.run(batch).float() * self.header.scales.solution
+            predicted += [part.cpu().double().numpy() for part in values.split(list(batch.point_counts), dim=1)]
+        return predicted
+
+    def run(self, batch: Batch) -> torch.Tensor:
+        """The model on a batch, in half precision where the device gains by it."""
+        with torch.autocast("cuda", dtype=torch.bfloat16, enabled=self.device.type == "cuda"):
+            return self.model.branches(batch)  # type: ignore[operator, no-any-return]
+
+    def _require_trained_for(self, problem: Problem) -> None:
+        trained = self.header.data
+        if problem.equation != trained.equation:
+            raise BenoError(f"this {self.header.model} was trained for {trained.equation}, not for {problem.equation}")
+        foreign = {Kind(kind) for kind in np.unique(problem.kind)} - TRAINED_KINDS[trained.boundary]
+        if foreign:
+            names = ", ".join(kind.name.lower() for kind in sorted(foreign))
+            raise BenoError(f"this {self.header.model} was trained for {trained.boundary} boundaries, not for {names}")
+
+
+def with_points(sample: Sample, points: Float[np.ndarray, "m 2"]) -> Sample:
+    """The sample with further points, where f and kappa are read off their planes through the cells."""
+    domain = sample.domain
+    coefficient = sample.coefficient
+    if coefficient is not None:
+        log_there = reconstruct(domain, np.log(coefficient), points)
+        coefficient = np.concatenate([coefficient, np.exp(log_there)])
+    return replace(
+        sample,
+        points=np.concatenate([sample.points, points]),
+        source=np.concatenate([sample.source, reconstruct(domain, sample.source, points)]),
+        u=np.concatenate([sample.u, np.zeros(len(points))]),
+        coefficient=coefficient,
+    )
