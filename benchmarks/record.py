@@ -4,12 +4,13 @@ import json
 import os
 import platform
 import subprocess
+import sys
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("numpy", "scipy", "h5py", "pyamg")
+PACKAGES = ("numpy", "scipy", "h5py", "pyamg", "torch", "triton")
 
 
 def record(name: str, config: dict[str, object], figures: dict[str, object]) -> None:
@@ -17,10 +18,11 @@ def record(name: str, config: dict[str, object], figures: dict[str, object]) -> 
     entry = {
         "figures": figures,
         "config": config,
-        "commit": _git("rev-parse", "HEAD"),
+        # A copy of the tree without its history is told which commit it is.
+        "commit": os.environ.get("BENO_COMMIT") or _git("rev-parse", "HEAD"),
         "changed_since_commit": _git("diff", "--name-only", "HEAD", "--", "src").split(),
-        "device": {"cpu": _cpu(), "cores": os.cpu_count()},
-        "versions": {"python": platform.python_version()} | {name: version(name) for name in PACKAGES},
+        "device": {"cpu": _cpu(), "cores": os.cpu_count(), "gpu": _gpu()},
+        "versions": {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     path = ROOT / "results" / f"{name}.json"
@@ -30,7 +32,19 @@ def record(name: str, config: dict[str, object], figures: dict[str, object]) -> 
 
 
 def _git(*words: str) -> str:
-    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _gpu() -> str | None:
+    torch = sys.modules.get("torch")  # asked only where the benchmark itself uses it
+    return torch.cuda.get_device_name() if torch and torch.cuda.is_available() else None
 
 
 def _cpu() -> str:

@@ -19,7 +19,8 @@ from beno.sample import Sample
 
 FORMAT = "beno-dataset"
 VERSION = 1
-ROWS_A_CHUNK = 16384
+ROWS_A_CHUNK = 4096
+CACHE_OF_AN_ARRAY = 2**20  # bytes: sixteen of the largest chunks; HDF5 2 would take 8 MiB for each array
 
 # Where each array of a sample lies in the file. The arrays of all samples stand one after the
 # other; offsets/points and offsets/panels say where each sample starts.
@@ -117,14 +118,20 @@ class Block:
         return len(self.points)
 
 
-def write(path: Path, metadata: Metadata, blocks: Iterable[Block]) -> None:
-    """Write a whole dataset, or nothing: a kill at any moment leaves no file under this name."""
+def write(path: Path, metadata: Metadata, blocks: Iterable[Block], lasting: bool = True) -> None:
+    """Write a whole dataset, or nothing: a kill at any moment leaves no file under this name.
+
+    A file that is not to last holds one block, laid down as it is: quicker to write and to read, but larger.
+    """
     with _whole_file_or_none(path) as unfinished, h5py.File(unfinished, "w") as file:
         file.attrs.update(format=FORMAT, version=VERSION, metadata=metadata.to_json())
         ends = {"points": [np.zeros(1, dtype=np.int64)], "panels": [np.zeros(1, dtype=np.int64)]}
         for block in blocks:
             for name, values in block.arrays.items():
-                _append(file, name, values)
+                if lasting:
+                    _append(file, name, values)
+                else:
+                    file[name] = values
             for group, counts in (("points", block.points), ("panels", block.panels)):
                 ends[group].append(ends[group][-1][-1] + np.cumsum(counts))
         for group, parts in ends.items():
@@ -261,6 +268,6 @@ def _open(path: Path) -> h5py.File:
     if path.is_dir():
         raise BenoError(f"{path} is a folder; a dataset is one HDF5 file")
     try:
-        return h5py.File(path, "r")
+        return h5py.File(path, "r", rdcc_nbytes=CACHE_OF_AN_ARRAY)
     except OSError as error:
         raise BenoError(f"{path} is not a readable HDF5 file, or was cut short: {error}") from error

@@ -24,8 +24,8 @@ from beno.errors import BenoError
 from beno.problem import Kind, Problem
 from beno.solution import Solution
 
-# The order in which a column lists its cell and the four neighbours, so that row indices ascend.
-_ASCENDING = (0, 2, 4, 3, 1)  # -x, -y, itself, +y, +x
+# Where a column lists its cell and each of the four neighbours, so that row indices ascend: -x, -y, itself, +y, +x.
+_BESIDE, _ITSELF = [0, 4, 1, 3], 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,14 +79,15 @@ def assemble(problem: Problem) -> System:
     b = np.where(dirichlet, 2 / h, 1 / (1 + np.where(robin, problem.alpha, 0.0) * h / 2))
     a = np.where(dirichlet, 2 / h, problem.alpha * b)
     wall = problem.wall_coefficient * h
-    diagonal = conductance.sum(axis=1) + np.bincount(panels.cell, wall * a, minlength=len(near))
+    diagonal = conductance @ np.ones(4) + np.bincount(panels.cell, wall * a, minlength=len(near))
 
-    itself = np.arange(len(near), dtype=near.dtype)[:, None]
-    rows = np.concatenate([near, itself], axis=1)[:, _ASCENDING]
-    values = np.concatenate([-conductance, diagonal[:, None]], axis=1)[:, _ASCENDING]
+    rows = np.empty((len(near), 5), dtype=near.dtype)
+    rows[:, _BESIDE], rows[:, _ITSELF] = near, np.arange(len(near))
+    values = np.empty((len(near), 5))
+    values[:, _BESIDE], values[:, _ITSELF] = -conductance, diagonal
     present = rows >= 0
     column_start = np.zeros(len(near) + 1, dtype=rows.dtype)
-    np.cumsum(present.sum(axis=1), out=column_start[1:])
+    column_start[1:] = np.cumsum(present.ravel(), dtype=rows.dtype)[4::5]
     matrix = sparse.csc_array((values[present], rows[present], column_start), shape=(len(near), len(near)))
     return System(problem, matrix, wall * b)
 

@@ -24,6 +24,8 @@ DIRECTION_NAMES = ("-x", "+x", "-y", "+y")
 _EDGE_START = np.array([[0, 1], [1, 0], [0, 0], [1, 1]])
 _EDGE_END = np.array([[0, 0], [1, 1], [1, 0], [0, 1]])
 
+_CROSS = ndimage.generate_binary_structure(2, 1)  # cells are joined through their faces
+
 # A cut is (width, height) in cells, or None where the corner stays.
 Cut = tuple[int, int] | None
 CORNER_NAMES = ("lower left", "lower right", "upper left", "upper right")
@@ -110,6 +112,9 @@ class Domain:
             along_x = slice(-width, None) if corner % 2 else slice(None, width)
             along_y = slice(-height, None) if corner >= 2 else slice(None, height)
             mask[along_x, along_y] = False
+        if all(cut is None or 2 * max(cut) < resolution for cut in cuts):
+            mask.flags.writeable = False
+            return cls(mask)  # the middle is whole and reaches every part: nothing to check
         return cls.from_mask(mask)
 
     @property
@@ -155,8 +160,9 @@ class Domain:
         cell, direction = np.nonzero(self.neighbours < 0)
         corner = self.cells[cell]
         side = self.resolution + 1
-        start = (corner + _EDGE_START[direction]) @ (side, 1)
-        end = (corner + _EDGE_END[direction]) @ (side, 1)
+        vertex = corner @ (side, 1)
+        start = vertex + (_EDGE_START @ (side, 1))[direction]
+        end = vertex + (_EDGE_END @ (side, 1))[direction]
         panel_from_vertex = np.full(side * side, -1)
         panel_from_vertex[start] = np.arange(len(cell))
         following = panel_from_vertex[end].tolist()
@@ -216,7 +222,7 @@ def _walk_rings(following: list[int], starts: list[int]) -> tuple[list[int], lis
 def _refuse_broken(mask: Bool[np.ndarray, "n n"]) -> None:
     if not mask.any():
         raise BenoError(f"the mask is empty: none of its {mask.size} cells is inside")
-    parts, count = ndimage.label(mask)
+    parts, count = ndimage.label(mask, _CROSS)
     if count > 1:
         first_cells = [tuple(np.argwhere(parts == part)[0].tolist()) for part in range(1, count + 1)]
         named = ", ".join(map(str, first_cells[:4])) + (", ..." if count > 4 else "")

@@ -16,7 +16,7 @@ from beno.finite_volume import solve
 from beno.random_problems import Family
 from beno.sample import Sample
 
-MOST_SAMPLES_A_BLOCK = 100
+MOST_SAMPLES_A_BLOCK = 256
 MOST_CELLS_A_BLOCK = 2**18  # keeps a block near 10 MB, whatever the resolution
 
 
@@ -49,7 +49,7 @@ def make(
         progress(done)
         ranges = [(start, min(start + size, samples)) for start in missing]
         for start, block in zip(missing, _make_blocks(family, seed, ranges, workers, dask_address), strict=True):
-            write(parts[start], replace(metadata, samples=len(block)), [block])
+            write(parts[start], replace(metadata, samples=len(block)), [block], lasting=False)
             done += len(block)
             progress(done)
         write(path, metadata, _read_parts(list(parts.values())))
@@ -79,7 +79,7 @@ def _dask_backend(address: str) -> Iterator[None]:
     import joblib
 
     try:
-        client = Client(address, timeout="10s")  # type: ignore[no-untyped-call]
+        client = Client(address, timeout="10s")
     except (OSError, ValueError) as error:
         raise BenoError(f"no Dask scheduler answers at {address}: {error}") from error
     with client, joblib.parallel_config(backend="dask"):

@@ -15,6 +15,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from beno.errors import BenoError
+from beno.metrics import relative_l2
 from beno.problem import Kind
 from beno.sample import Sample
 
@@ -39,6 +40,24 @@ def plot_samples(samples: Sequence[Sample], titles: Sequence[str] | None = None)
             axes[row, 1].set_title("coefficient")
             draw_outline(axes[row, 1], sample)
         draw_solution(axes[row, -1], sample)
+    return figure
+
+
+def plot_prediction(sample: Sample, branches: Float[np.ndarray, "b n"], title: str) -> Figure:
+    """Truth, prediction and what each branch adds, all on one scale; the error on its own."""
+    predicted = branches.sum(axis=0)
+    error = predicted - sample.u
+    parts = [("truth", sample.u), ("prediction", predicted)]
+    if len(branches) == 2:
+        parts += [("branch that sees f", branches[0]), ("branch that sees g", branches[1])]
+    largest = max(float(np.abs(values).max()) for _, values in parts)
+    figure, axes = plt.subplots(1, len(parts) + 1, figsize=(4.1 * (len(parts) + 1), 3.8), layout="constrained")
+    for axis, (name, values) in zip(axes, [*parts[:2], ("error", error), *parts[2:]], strict=True):
+        draw_field(axis, sample, values, "u" if name != "error" else "prediction - truth",
+                   largest=None if name == "error" else largest)  # fmt: skip
+        draw_outline(axis, sample)
+        axis.set_title(name)
+    figure.suptitle(f"{title}: relative L2 {relative_l2(predicted, sample.u):.3g}")
     return figure
 
 

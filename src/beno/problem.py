@@ -106,7 +106,7 @@ def poisson(
     """
     panels = domain.panels
     kinds = _values("kind", np.asarray(kind), panels.centres, "panels")
-    known = np.isin(kinds, list(Kind))
+    known = (kinds == Kind.DIRICHLET) | (kinds == Kind.NEUMANN) | (kinds == Kind.ROBIN)
     if not known.all():
         raise BenoError(
             f"kind is {kinds[~known][0]:g} at panel {known.argmin()}; "
@@ -169,7 +169,7 @@ def _values(name: str, field: Field, places: Float[np.ndarray, "m 2"], where: st
     values = np.asarray(raw, dtype=float)
     if values.ndim and values.shape != (len(places),):
         raise BenoError(f"{name} has shape {values.shape}; the domain has {len(places)} {where}")
-    values = np.broadcast_to(values, len(places)).copy()
+    values = np.full(len(places), values)
     if not np.isfinite(values).all():
         at = np.flatnonzero(~np.isfinite(values))[0]
         raise BenoError(f"{name} is {values[at]} at {where[:-1]} {at}; it must be finite")

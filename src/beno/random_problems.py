@@ -128,7 +128,7 @@ def _require_whole(name: str, value: object, least: int) -> None:
 
 def random_cuts(rng: np.random.Generator, corners: int, resolution: int) -> list[Cut]:
     shares = rng.uniform(SMALLEST_CUT, LARGEST_CUT, size=(4, 2))
-    which = rng.permutation(4)[:corners]
+    which = rng.permutation(4)[:corners].tolist()
     sizes = np.maximum(1, np.round(shares * resolution).astype(int)).tolist()
     return [tuple(sizes[corner]) if corner in which else None for corner in range(4)]
 

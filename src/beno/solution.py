@@ -40,10 +40,11 @@ def cells_of(domain: Domain, points: Float[np.ndarray, "m 2"]) -> Int[np.ndarray
     """Which cell each point lies in; a point outside the domain is refused."""
     index = np.floor(np.nan_to_num(points, nan=-1.0) * domain.resolution).astype(int)
     index = np.where(points == 1.0, domain.resolution - 1, index)  # the square's far walls belong to it
-    in_box = ((index >= 0) & (index < domain.resolution)).all(axis=1)
-    cell = np.where(in_box, domain.number[tuple(np.where(in_box[:, None], index, 0).T)], -1)
-    if (cell < 0).any():
-        x, y = points[np.flatnonzero(cell < 0)[0]]
+    in_box = np.all((index >= 0) & (index < domain.resolution), axis=1)
+    cell = np.where(in_box, domain.number[tuple(np.where(in_box[:, np.newaxis], index, 0).T)], -1)
+    outside = np.flatnonzero(cell < 0)
+    if len(outside):
+        x, y = points[outside[0]]
         raise BenoError(f"the point ({x:.4g}, {y:.4g}) is outside the domain")
     return cell
 

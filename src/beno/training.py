@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -66,7 +66,13 @@ class TrainingConfig:
 PRESETS = {
     "paper": TrainingConfig(),
     "fast": TrainingConfig(
-        batch_size=32, learning_rate=1e-3, warm_up=200, clip=1.0, precision="bf16-mixed", captured=True
+        batch_size=16,
+        learning_rate=1e-3,
+        weight_decay=0.0,
+        warm_up=200,
+        clip=1.0,
+        precision="bf16-mixed",
+        captured=True,
     ),
 }
 
@@ -184,7 +190,7 @@ class Run:
             chosen = order[step * config.batch_size : (step + 1) * config.batch_size]
             self._rate.fill_(config.rate(self.epoch, self.epoch * steps + step))
             total += self._step(chosen)
-        return float(fabric.all_reduce(total, reduce_op="mean")) / steps
+        return float(cast(Tensor, fabric.all_reduce(total, reduce_op="mean"))) / steps
 
     def _step(self, chosen: np.ndarray) -> Tensor:
         mine, weight = self._share(chosen)
@@ -315,8 +321,10 @@ def problem_settings(metadata: Any, model: str) -> dict[str, Any]:
 
 def make_fabric(precision: str, device: str = "auto") -> Fabric:
     """One device, or as many processes as torchrun has started."""
+    import logging
     import os
 
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it announces each precision
     world = int(os.environ.get("WORLD_SIZE", "1"))
     nodes = world // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     accelerator = device if device != "auto" else ("cuda" if torch.cuda.is_available() else "cpu")

@@ -7,10 +7,13 @@ import typer
 
 from beno import __version__
 from beno.cli.data import app as data_app
+from beno.cli.train import evaluate, plot, train
 from beno.errors import BenoError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 app.add_typer(data_app, name="data")
+for command in (train, evaluate, plot):
+    app.command()(command)
 
 
 def _print_version(wanted: bool) -> None:

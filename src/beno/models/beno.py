@@ -11,6 +11,7 @@ before the node's features are copied to its edges: the same numbers, at a third
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -84,9 +85,14 @@ class MessagePassing(nn.Module):
         super().__init__()
         self.config = config
         width, branches = config.width, config.branches
-        mlp = {"hidden": width, "outputs": width, "layers": config.mlp_layers, "layer_norm": config.layer_norm}
+        mlp: dict[str, Any] = {
+            "hidden": width,
+            "outputs": width,
+            "layers": config.mlp_layers,
+            "layer_norm": config.layer_norm,
+        }
         # The message's first layer, in parts: what comes from the edge, its ends, and their offset.
-        part = {"bias": False, "fan_in": (3 + config.boundary_in_messages) * width}
+        part: dict[str, Any] = {"bias": False, "fan_in": (3 + config.boundary_in_messages) * width}
         self.message = BranchMLP(branches, width, fan_in=part["fan_in"], **mlp)
         self.from_receiver = BranchLinear(branches, width, width, **part)
         self.from_sender = BranchLinear(branches, width, width, **part)
@@ -138,7 +144,7 @@ class BENO(nn.Module):
         self.config = config = config or BENOConfig()
         width, branches = config.width, config.branches
         node_features = 3 + (4 if config.both_walls else 2) + 3 * config.source_gradient + config.coefficient
-        mlp = {"hidden": width, "outputs": width, "layers": 2, "layer_norm": config.layer_norm}
+        mlp: dict[str, Any] = {"hidden": width, "outputs": width, "layers": 2, "layer_norm": config.layer_norm}
         self.encode_nodes = BranchMLP(branches, node_features, **mlp)
         self.encode_edges = BranchMLP(branches, 7, **mlp)
         self.encode_boundary = (

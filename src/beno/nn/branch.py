@@ -46,7 +46,7 @@ class BranchLinear(nn.Module):
     ) -> Float[Tensor, "bn out"]:
         if self._can_fuse(parts):
             return self._fused(parts, activate, from_nodes)
-        total = self.bias
+        total: Tensor | None = self.bias
         for part, weight in zip(parts, self.weights, strict=True):
             rows = functional.silu(part) if activate else part
             rows, weight = _aligned(rows.view(self.branches, -1, part.shape[-1]), weight)

@@ -1,0 +1,191 @@
+"""beno train, evaluate and plot: from a dataset to a trained operator, and what it is worth."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from beno.operator import LearnedOperator
+
+
+def train(
+    data: Annotated[Path, typer.Option(help="The dataset; its train and validation splits are used.")],
+    out: Annotated[Path, typer.Option(help="The folder of the run.")],
+    model: Annotated[str, typer.Option(help="Which model.")] = "beno",
+    preset: Annotated[str, typer.Option(help="paper or fast.")] = "fast",
+    setting: Annotated[
+        list[str] | None, typer.Option("--set", help="A setting of the model, as steps=10; may be repeated.")
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(help="Instead of the preset's.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Instead of the preset's.")] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="Instead of the preset's.")] = None,
+    weight_decay: Annotated[float | None, typer.Option(help="Instead of the preset's.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the weights and of the order of samples.")] = 0,
+    precision: Annotated[str | None, typer.Option(help="32-true, bf16-mixed, ...; instead of the preset's.")] = None,
+    checkpoint_every: Annotated[int, typer.Option(help="Epochs between saved states.")] = 1,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    time_limit: Annotated[str | None, typer.Option(help="Stop cleanly after so long, as 90s, 9m or 2h.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
+) -> None:
+    """Train a model. Several processes, on one machine or many, are started by torchrun."""
+    from dataclasses import replace
+
+    from beno.dataset import Dataset
+    from beno.errors import BenoError
+    from beno.training import PRESETS, Run, make_fabric
+
+    if preset not in PRESETS:
+        raise BenoError(f"there is no preset {preset!r}; there is {', '.join(PRESETS)}")
+    given = {
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "learning_rate": learning_rate,
+        "weight_decay": weight_decay,
+        "precision": precision,
+    }
+    changed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    config = replace(PRESETS[preset], seed=seed, checkpoint_every=checkpoint_every, **changed)
+    settings = dict(_parse_setting(text) for text in setting or [])
+    limit = _parse_duration(time_limit) if time_limit else float("inf")
+    fabric = make_fabric(config.precision, device)
+    with Dataset(data) as dataset:
+        run = Run(out, dataset, model, settings, config, fabric, resume)
+    with _Progress(run.epoch, config.epochs, visible=fabric.is_global_zero) as progress:
+        outcome = run.train(progress.show, limit)
+    if fabric.is_global_zero:
+        typer.echo(
+            f"{out}: {outcome.epochs} of {config.epochs} epochs in {outcome.seconds:.0f} s, "
+            f"best validation loss {outcome.best_validation_loss:.4g}"
+        )
+        if not outcome.finished:
+            typer.echo("stopped at the time limit; --resume goes on")
+
+
+def evaluate(
+    run: Annotated[Path, typer.Argument(help="The folder of a run, or a checkpoint.")],
+    data: Annotated[list[Path], typer.Argument(help="One dataset or more.")],
+    split: Annotated[str, typer.Option(help="test, validation, train or all.")] = "test",
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    out: Annotated[Path | None, typer.Option(help="Write the figures here, as JSON.")] = None,
+) -> None:
+    """Relative L2 and MAE, mean and deviation over samples, beside the paper's figures."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from beno.dataset import SPLITS, Dataset
+    from beno.errors import BenoError
+    from beno.evaluation import evaluate as evaluate_on
+    from beno.paper import figure_for
+
+    if split not in (*SPLITS, "all"):
+        raise BenoError(f"there is no split {split!r}; there is {', '.join(SPLITS)}, all")
+    operator = _load(run, device)
+    table = Table("data", "samples", "relative L2", "MAE", "paper's relative L2", "paper's MAE")
+    figures = []
+    for path in data:
+        with Dataset(path) as dataset:
+            evaluation = evaluate_on(operator, dataset, split)
+        ours = evaluation.summary()
+        paper = figure_for(operator.header.model.upper(), operator.header.data, evaluation.data)
+        table.add_row(
+            path.name,
+            str(ours["samples"]),
+            f"{ours['relative_l2']:.4f} ± {ours['relative_l2_deviation']:.4f}",
+            f"{ours['mae']:.3e} ± {ours['mae_deviation']:.1e}",
+            f"{paper.relative_l2:.4f} ± {paper.relative_l2_deviation:.4f}" if paper else "-",
+            f"{paper.mae:.3e} ± {paper.mae_deviation:.1e}" if paper else "-",
+        )
+        figures.append({"data": path.name, "corners": evaluation.data.corners, "split": split, **ours})
+    Console().print(table)
+    if out is not None:
+        try:
+            out.write_text(json.dumps({"model": json.loads(operator.header.to_json()), "figures": figures}, indent=1))
+        except OSError as error:
+            raise BenoError(f"cannot write {out}: {error.strerror}") from error
+
+
+def plot(
+    run: Annotated[Path, typer.Argument(help="The folder of a run, or a checkpoint.")],
+    data: Annotated[Path, typer.Argument(help="A dataset.")],
+    sample: Annotated[int, typer.Option(help="Which sample of it.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Where the picture goes; by default prediction-N.png here.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+) -> None:
+    """Draw truth, prediction, error, and what each branch adds."""
+    from beno.dataset import Dataset
+    from beno.errors import BenoError
+    from beno.plotting import plot_prediction, save
+
+    operator = _load(run, device)
+    with Dataset(data) as dataset:
+        if not 0 <= sample < len(dataset):
+            raise BenoError(f"{data} has samples 0 to {len(dataset) - 1}, not {sample}")
+        chosen = dataset[sample]
+    picture = out or Path(f"prediction-{sample}.png")
+    save(plot_prediction(chosen, operator.predict_branches([chosen])[0], f"{data.name}, sample {sample}"), picture)
+    typer.echo(f"picture: {picture}")
+
+
+def _load(run: Path, device: str) -> "LearnedOperator":
+    import torch
+
+    from beno.operator import LearnedOperator
+
+    chosen = device if device != "auto" else ("cuda" if torch.cuda.is_available() else "cpu")
+    return LearnedOperator.load(run, chosen)
+
+
+def _parse_setting(text: str) -> tuple[str, object]:
+    """Name and value: true or false, a number, or a word, as in TOML."""
+    import tomllib
+
+    from beno.errors import BenoError
+
+    name, _, value = text.partition("=")
+    try:
+        return name, tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        raise BenoError(f"--set {text!r} is not NAME=VALUE with a number, true or false for VALUE") from None
+
+
+def _parse_duration(text: str) -> float:
+    from beno.errors import BenoError
+
+    units = {"s": 1, "m": 60, "h": 3600}
+    try:
+        seconds = float(text[:-1]) * units[text[-1]] if text[-1:] in units else float(text)
+    except ValueError:
+        seconds = -1.0
+    if not seconds > 0:
+        raise BenoError(f"--time-limit {text!r} is not a duration such as 90s, 9m or 2h")
+    return seconds
+
+
+class _Progress:
+    """A bar over the epochs, with the losses and the time left."""
+
+    def __init__(self, done: int, epochs: int, visible: bool) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        console = Console(stderr=True)
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        self._bar = Progress(*columns, console=console, disable=not (visible and console.is_terminal))
+        self._task = self._bar.add_task("training", completed=done, total=epochs)
+
+    def __enter__(self) -> "_Progress":
+        self._bar.start()
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self._bar.stop()
+
+    def show(self, record) -> None:  # type: ignore[no-untyped-def]
+        self._bar.update(
+            self._task,
+            completed=record.epoch,
+            description=f"train {record.train_loss:.4f}  validation {record.validation_loss:.4f} "
+            f"(relative L2 {record.validation_relative_l2:.3f})",
+        )
