@@ -12,3 +12,12 @@ settings.load_profile("beno")
 def pytest_configure(config: pytest.Config) -> None:
     # The runtime shape checks pick at random which element of a list to look at, also inside strategies.
     config.addinivalue_line("filterwarnings", "ignore:Do not use the `random` module inside strategies")
+
+
+try:
+    import torch
+except ImportError:
+    pass
+else:
+    # Test processes run side by side; threads of one would wait for those of the others.
+    torch.set_num_threads(1)

@@ -1,0 +1,72 @@
+"""The Triton kernels against plain PyTorch. They need Triton, and a GPU or its interpreter on the CPU
+(TRITON_INTERPRET=1); elsewhere there is nothing to test, since nothing uses them."""
+
+import os
+
+import pytest
+import torch
+from torch.nn import functional
+
+from beno.nn.segments import to_edges
+from tests.learning import cohort_of, samples_of
+
+pytest.importorskip("triton", reason="Triton is not installed")
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+if not (torch.cuda.is_available() or INTERPRETED):
+    pytest.skip("no GPU, and TRITON_INTERPRET is not set", allow_module_level=True)
+
+fused = pytest.importorskip("beno.nn.fused")
+DEVICE = "cpu" if INTERPRETED else "cuda"
+
+
+def random(*shape):
+    return (torch.randn(*shape, device=DEVICE) / 2).requires_grad_()
+
+
+def worst(ours, theirs):
+    return max(((a.float() - b).abs().max() / b.abs().max()).item() for a, b in zip(ours, theirs, strict=True))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+@pytest.mark.parametrize("second", [False, True])
+@pytest.mark.parametrize("gather", [False, True])
+@pytest.mark.parametrize("activate", [False, True])
+def test_a_fused_layer_and_its_gradients(dtype, second, gather, activate):
+    torch.manual_seed(0)
+    wiring = cohort_of(samples_of(1)).batch().wiring.repeat(2)
+    for name in ("receiver", "sender", "reverse", "start"):
+        setattr(wiring, name, getattr(wiring, name).to(DEVICE))
+    edges, nodes = len(wiring.receiver), len(wiring.start) - 1
+    x1, w1, x2, w2 = random(edges, 32), random(2, 32, 16), random(edges, 32), random(2, 32, 16)
+    bias, a, c = random(2, 1, 16), random(nodes, 16), random(nodes, 16)
+    ours = fused.FusedLinear.apply(
+        x1, w1, x2 if second else None, w2 if second else None, bias,
+        a if gather else None, c if gather else None, wiring if gather else None, activate, dtype,
+    )  # fmt: skip
+    act = functional.silu if activate else (lambda x: x)
+    theirs = torch.baddbmm(bias, act(x1).view(2, -1, 32), w1)
+    if second:
+        theirs = torch.baddbmm(theirs, act(x2).view(2, -1, 32), w2)
+    theirs = theirs.view(-1, 16)
+    if gather:
+        theirs = theirs + to_edges(a, c, wiring)
+    inputs = [x1, w1, bias, *([x2, w2] if second else []), *([a, c] if gather else [])]
+    along = torch.randn_like(theirs)
+    gradients = torch.autograd.grad((ours.float() * along).sum(), inputs)
+    expected = torch.autograd.grad((theirs * along).sum(), inputs)
+    assert worst([ours, *gradients], [theirs, *expected]) < (5e-3 if dtype == torch.float16 else 1e-4)
+
+
+@pytest.mark.parametrize("residual", [False, True])
+def test_a_fused_norm_and_its_gradients(residual):
+    torch.manual_seed(0)
+    x, gain, shift, other = random(2 * 150, 32), random(2, 1, 32), random(2, 1, 32), random(2 * 150, 32)
+    ours = fused.FusedNorm.apply(x, gain, shift, other if residual else None)
+    theirs = torch.addcmul(shift, functional.layer_norm(x, (32,)).view(2, -1, 32), gain).view(-1, 32)
+    if residual:
+        theirs = theirs + other
+    inputs = [x, gain, shift, *([other] if residual else [])]
+    along = torch.randn_like(theirs)
+    gradients = torch.autograd.grad((ours * along).sum(), inputs)
+    expected = torch.autograd.grad((theirs * along).sum(), inputs)
+    assert worst([ours, *gradients], [theirs, *expected]) < 1e-4

@@ -1,0 +1,225 @@
+"""Training: it learns, it stops and goes on as if it had not, and two processes do what one does."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from beno import checkpoint
+from beno.dataset import Dataset
+from beno.errors import BenoError
+from beno.making import make
+from beno.operator import LearnedOperator
+from beno.random_problems import Family
+from beno.scaling import Scales
+from beno.training import BEST, LOG, PRESETS, STATE, Run, TrainingConfig
+
+SMALL = {"width": 16, "steps": 2}
+CONFIG = TrainingConfig(epochs=6, batch_size=4, learning_rate=2e-3, clip=1.0, warm_up=3)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    path = tmp_path_factory.mktemp("data") / "data.h5"
+    make(Family(corners="mixed", resolution=8), 0, 25, path)
+    return path
+
+
+def run_in(folder, data, config=CONFIG, **options):
+    with Dataset(data) as dataset:
+        return Run(folder, dataset, settings=SMALL, config=config, **options)
+
+
+def weights(folder, name=STATE):
+    return {key: tensor for key, tensor in checkpoint.load(folder / name)[1].items() if key != "seconds"}
+
+
+def assert_same(ours, theirs):
+    assert ours.keys() == theirs.keys()
+    for name, tensor in ours.items():
+        assert torch.equal(tensor, theirs[name]), name
+
+
+@pytest.fixture(scope="module")
+def unbroken(data, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "unbroken"
+    run_in(folder, data).train()
+    return folder
+
+
+def test_it_learns_and_keeps_the_best_epoch(unbroken, data):
+    records = [json.loads(line) for line in (unbroken / LOG).read_text().splitlines()]
+    assert [record["epoch"] for record in records] == list(range(1, 7))
+    assert records[-1]["train_loss"] < records[0]["train_loss"]
+    best = min(records, key=lambda record: record["validation_loss"])
+    header, _ = checkpoint.load(unbroken / BEST)
+    assert header.epoch == best["epoch"] and header.validation_loss == best["validation_loss"]
+    assert any((unbroken / "tensorboard").iterdir())
+
+
+def test_scales_come_from_the_training_split_alone(unbroken, data):
+    with Dataset(data) as dataset:
+        expected = Scales.fit(dataset[int(index)] for index in dataset.indices("train"))
+    assert checkpoint.load(unbroken / BEST)[0].scales == expected
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_seed_others(unbroken, data, tmp_path):
+    run_in(tmp_path / "again", data).train()
+    assert_same(weights(tmp_path / "again"), weights(unbroken))
+    run_in(tmp_path / "other", data, replace(CONFIG, seed=1, epochs=1)).train()
+    assert not torch.equal(next(iter(weights(tmp_path / "other").values())), next(iter(weights(unbroken).values())))
+
+
+def test_stopped_at_its_time_limit_it_goes_on_to_the_same_end(unbroken, data, tmp_path):
+    outcome = run_in(tmp_path / "run", data).train(time_limit=1e-9)
+    assert outcome.epochs == 1 and not outcome.finished
+    outcome = run_in(tmp_path / "run", data, resume=True).train()
+    assert outcome.finished
+    assert_same(weights(tmp_path / "run"), weights(unbroken))
+    assert_same(weights(tmp_path / "run", BEST), weights(unbroken, BEST))
+    epochs = [json.loads(line)["epoch"] for line in (tmp_path / "run" / LOG).read_text().splitlines()]
+    assert epochs == list(range(1, 7))
+
+
+SCRIPT = """
+import sys, torch
+from pathlib import Path
+from beno.dataset import Dataset
+from beno.training import Run, TrainingConfig, make_fabric
+torch.set_num_threads(1)
+folder, data, resume, batch_size = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "resume", int(sys.argv[4])
+config = TrainingConfig(epochs=6, batch_size=batch_size, learning_rate=2e-3, clip=1.0, warm_up=3)
+fabric = make_fabric("32-true", "cpu")
+with Dataset(data) as dataset:
+    run = Run(folder, dataset, settings={"width": 16, "steps": 2}, config=config, fabric=fabric, resume=resume)
+run.train()
+"""
+
+
+def start(*arguments, launcher=()):
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    script = arguments[0].parent / "train_script.py"
+    script.write_text(SCRIPT)
+    return subprocess.Popen([sys.executable, *launcher, str(script), *map(str, arguments)], env=environment)
+
+
+@pytest.mark.parametrize("after_epochs", [1, 3])
+def test_killed_at_any_moment_it_goes_on_to_the_same_end(unbroken, data, tmp_path, after_epochs):
+    folder = tmp_path / "run"
+    process = start(folder, data, "anew", 4)
+    deadline = time.monotonic() + 120
+    while process.poll() is None and time.monotonic() < deadline:
+        log = folder / LOG
+        if log.exists() and len(log.read_text().splitlines()) >= after_epochs and (folder / STATE).exists():
+            break
+        time.sleep(0.002)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert start(folder, data, "resume", 4).wait(timeout=120) == 0
+    assert_same(weights(folder), weights(unbroken))
+    assert_same(weights(folder, BEST), weights(unbroken, BEST))
+
+
+@pytest.mark.parametrize("batch_size", [4, 5])
+def test_two_processes_do_what_one_does(data, tmp_path, batch_size):
+    """A batch of five in two processes is three and two; the last batch of an epoch may leave one with none."""
+    torchrun = ("-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port=0", "--standalone")
+    assert start(tmp_path / "two", data, "anew", batch_size, launcher=torchrun).wait(timeout=300) == 0
+    run_in(tmp_path / "one", data, replace(CONFIG, batch_size=batch_size)).train()
+    one, two = (
+        [json.loads(line) for line in (tmp_path / name / LOG).read_text().splitlines()] for name in ("one", "two")
+    )
+    for ours, theirs in zip(two, one, strict=True):
+        assert ours["train_loss"] == pytest.approx(theirs["train_loss"], rel=1e-4)
+        assert ours["validation_loss"] == pytest.approx(theirs["validation_loss"], rel=1e-4)
+
+
+def test_the_rate_follows_cosines_with_restarts():
+    config = TrainingConfig(learning_rate=1.0)
+    model = torch.nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=16, T_mult=2)
+    for epoch in range(120):
+        assert config.rate(epoch) == pytest.approx(optimizer.param_groups[0]["lr"], abs=1e-9)
+        optimizer.step()
+        schedule.step()
+
+
+def test_the_presets():
+    paper = PRESETS["paper"]
+    assert (paper.batch_size, paper.learning_rate, paper.weight_decay, paper.epochs) == (1, 5e-5, 5e-4, 1000)
+    assert (paper.first_restart, paper.restart_factor) == (16, 2)
+    assert PRESETS["fast"].batch_size > 1 and PRESETS["fast"].epochs == 1000
+
+
+class TestRefused:
+    def test_a_folder_that_holds_a_run(self, unbroken, data):
+        with pytest.raises(BenoError, match="holds a run already"):
+            run_in(unbroken, data)
+
+    def test_nothing_to_resume(self, data, tmp_path):
+        with pytest.raises(BenoError, match="no run to resume"):
+            run_in(tmp_path / "none", data, resume=True)
+
+    def test_resuming_with_another_configuration(self, unbroken, data):
+        with pytest.raises(BenoError, match="begun with another training"):
+            run_in(unbroken, data, replace(CONFIG, learning_rate=1.0), resume=True)
+
+    def test_resuming_with_other_data(self, unbroken, tmp_path):
+        make(Family(corners=0, resolution=8), 1, 25, tmp_path / "other.h5")
+        with pytest.raises(BenoError, match="begun with another data"):
+            run_in(unbroken, tmp_path / "other.h5", resume=True)
+
+    def test_too_few_samples(self, tmp_path):
+        make(Family(resolution=8), 0, 3, tmp_path / "few.h5")
+        with pytest.raises(BenoError, match="both are needed"):
+            run_in(tmp_path / "run", tmp_path / "few.h5")
+
+    def test_a_loss_that_is_no_number(self, data, tmp_path):
+        run = run_in(tmp_path / "run", data)
+        with torch.no_grad():
+            next(run.network.parameters()).fill_(float("nan"))
+        with pytest.raises(BenoError, match="training loss is nan"):
+            run.train()
+        assert not (tmp_path / "run" / BEST).exists()
+
+    @pytest.mark.parametrize("change", [{"epochs": 0}, {"batch_size": 0}, {"learning_rate": -1.0}])
+    def test_bad_numbers(self, change):
+        with pytest.raises(BenoError, match="must be positive"):
+            replace(CONFIG, **change)
+
+
+def test_a_trained_operator_solves_problems_and_answers_between_the_points(unbroken):
+    operator = LearnedOperator.load(unbroken)
+    problem = Family(corners=2, resolution=8).problem(9, 0)
+    solution = operator.solve(problem)
+    assert solution.u.shape == problem.source.shape and np.isfinite(solution.u).all()
+    between = problem.domain.points[:5] + 0.3 * problem.domain.spacing
+    there = solution.at(between)
+    assert there.shape == (5,) and np.isfinite(there).all()
+    near = solution.at(problem.domain.points[:5] + 1e-6)
+    assert np.abs(near - solution.u[:5]).max() < 0.5 * np.abs(solution.u).max()
+
+
+@pytest.mark.parametrize(
+    ("family", "message"),
+    [
+        (Family("darcy", resolution=8), "trained for poisson, not for darcy"),
+        (Family(boundary="neumann", resolution=8), "trained for dirichlet boundaries, not for neumann"),
+    ],
+)
+def test_an_operator_refuses_what_it_was_not_trained_for(unbroken, family, message):
+    with pytest.raises(BenoError, match=message):
+        LearnedOperator.load(unbroken).solve(family.problem(0, 0))
+
+
+def test_a_folder_without_weights(tmp_path):
+    with pytest.raises(BenoError, match="no trained weights"):
+        LearnedOperator.load(tmp_path)
