@@ -22,13 +22,15 @@ from beno import checkpoint
 from beno.batch import Batch, Cohort
 from beno.captured import CapturedStep
 from beno.checkpoint import Header
-from beno.dataset import Dataset
+from beno.dataset import Dataset, Metadata
+from beno.device import choose_device
 from beno.errors import BenoError
 from beno.models import make_config, make_model
 from beno.scaling import Scales
 
 STATE, BEST, LOG = "state.safetensors", "best.safetensors", "log.jsonl"
 VALIDATION_BATCH = 100
+PRECISIONS = ("32-true", "bf16-mixed")
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,8 @@ class TrainingConfig:
         for name in ("epochs", "batch_size", "learning_rate", "first_restart", "restart_factor", "checkpoint_every"):
             if not getattr(self, name) > 0:
                 raise BenoError(f"{name.replace('_', ' ')} is {getattr(self, name)}; it must be positive")
+        if self.precision not in PRECISIONS:
+            raise BenoError(f"there is no precision {self.precision!r}; there is {', '.join(PRECISIONS)}")
 
     def rate(self, epoch: int, step: int = 10**9) -> float:
         """Cosine annealing with warm restarts (Loshchilov & Hutter 2016), by epoch."""
@@ -120,7 +124,7 @@ class Run:
                 f"{dataset.path} has {len(train_indices)} samples to train on and {len(validation_indices)}"
                 " to validate with; both are needed (10 samples or more have them)"
             )
-        model_config = make_config(model, {**problem_settings(dataset.metadata, model), **(settings or {})})
+        model_config = make_config(model, {**problem_settings(dataset.metadata), **(settings or {})})
         scales = Scales.fit(dataset[int(index)] for index in train_indices)
         self.header = Header(model, asdict(model_config), scales, dataset.metadata, asdict(self.config))
         device = self.fabric.device
@@ -314,7 +318,7 @@ def relative_l2_by_sample(predicted: Float[Tensor, " n"], batch: Batch) -> Float
     return norm(predicted.float() - batch.u) / norm(batch.u)
 
 
-def problem_settings(metadata: Any, model: str) -> dict[str, Any]:
+def problem_settings(metadata: Metadata) -> dict[str, Any]:
     """What a model must be told of the problems that it is to learn."""
     return {"coefficient": metadata.equation == "darcy", "kinds": metadata.boundary == "mixed"}
 
@@ -327,9 +331,8 @@ def make_fabric(precision: str, device: str = "auto") -> Fabric:
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it announces each precision
     world = int(os.environ.get("WORLD_SIZE", "1"))
     nodes = world // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    accelerator = device if device != "auto" else ("cuda" if torch.cuda.is_available() else "cpu")
     fabric = Fabric(
-        accelerator=accelerator,
+        accelerator=choose_device(device),
         devices=world // nodes,
         num_nodes=nodes,
         precision=precision,  # type: ignore[arg-type]

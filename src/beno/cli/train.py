@@ -23,7 +23,7 @@ def train(
     learning_rate: Annotated[float | None, typer.Option(help="Instead of the preset's.")] = None,
     weight_decay: Annotated[float | None, typer.Option(help="Instead of the preset's.")] = None,
     seed: Annotated[int, typer.Option(help="Of the weights and of the order of samples.")] = 0,
-    precision: Annotated[str | None, typer.Option(help="32-true, bf16-mixed, ...; instead of the preset's.")] = None,
+    precision: Annotated[str | None, typer.Option(help="32-true or bf16-mixed, instead of the preset's.")] = None,
     checkpoint_every: Annotated[int, typer.Option(help="Epochs between saved states.")] = 1,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     time_limit: Annotated[str | None, typer.Option(help="Stop cleanly after so long, as 90s, 9m or 2h.")] = None,
@@ -129,12 +129,10 @@ def plot(
 
 
 def _load(run: Path, device: str) -> "LearnedOperator":
-    import torch
-
+    from beno.device import choose_device
     from beno.operator import LearnedOperator
 
-    chosen = device if device != "auto" else ("cuda" if torch.cuda.is_available() else "cpu")
-    return LearnedOperator.load(run, chosen)
+    return LearnedOperator.load(run, choose_device(device))
 
 
 def _parse_setting(text: str) -> tuple[str, object]:

@@ -1,0 +1,18 @@
+"""Which device to compute on."""
+
+import torch
+
+from beno.errors import BenoError
+
+DEVICES = ("auto", "cpu", "cuda")
+
+
+def choose_device(name: str) -> str:
+    """The device of that name; "auto" is a GPU where there is one."""
+    if name not in DEVICES:
+        raise BenoError(f"there is no device {name!r}; there is {', '.join(DEVICES)}")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise BenoError("the device cuda was asked for, but PyTorch sees no GPU here")
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    return name
