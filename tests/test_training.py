@@ -92,7 +92,7 @@ SCRIPT = """
 import sys, torch
 from pathlib import Path
 from beno.dataset import Dataset
-from beno.training import Run, TrainingConfig, make_fabric
+from beno.training import Run, TrainingConfig, close_fabric, make_fabric
 torch.set_num_threads(1)
 folder, data, resume, batch_size = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "resume", int(sys.argv[4])
 config = TrainingConfig(epochs=6, batch_size=batch_size, learning_rate=2e-3, clip=1.0, warm_up=3)
@@ -100,6 +100,7 @@ fabric = make_fabric("32-true", "cpu")
 with Dataset(data) as dataset:
     run = Run(folder, dataset, settings={"width": 16, "steps": 2}, config=config, fabric=fabric, resume=resume)
 run.train()
+close_fabric(fabric)
 """
 
 
@@ -130,7 +131,7 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_end(unbroken, data, tmp_pat
 @pytest.mark.parametrize("batch_size", [4, 5])
 def test_two_processes_do_what_one_does(data, tmp_path, batch_size):
     """A batch of five in two processes is three and two; the last batch of an epoch may leave one with none."""
-    torchrun = ("-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port=0", "--standalone")
+    torchrun = ("-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone")
     assert start(tmp_path / "two", data, "anew", batch_size, launcher=torchrun).wait(timeout=300) == 0
     run_in(tmp_path / "one", data, replace(CONFIG, batch_size=batch_size)).train()
     one, two = (
@@ -223,3 +224,16 @@ def test_an_operator_refuses_what_it_was_not_trained_for(unbroken, family, messa
 def test_a_folder_without_weights(tmp_path):
     with pytest.raises(BenoError, match="no trained weights"):
         LearnedOperator.load(tmp_path)
+
+
+def test_with_symmetries_every_epoch_shows_each_sample_once_in_some_view(data, tmp_path):
+    run = run_in(tmp_path / "run", data, replace(CONFIG, symmetries=True, decoupled_decay=True, epochs=2))
+    order, signs = run._order()
+    assert sorted(order // 8) == list(range(len(run.train_set) // 8))
+    assert set(signs) == {-1.0, 1.0}
+    batch = run.train_set.batch(order[:3])
+    flipped = run._signed(batch, torch.tensor([-1.0, 1.0, -1.0]))
+    for sign, before, after in zip((-1, 1, -1), batch.split(batch.u), flipped.split(flipped.u), strict=True):
+        assert torch.equal(after, sign * before)
+    assert torch.equal(flipped.g[0], -batch.g[0]) and torch.equal(flipped.source[:5], -batch.source[:5])
+    assert run.train().finished

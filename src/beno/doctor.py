@@ -169,7 +169,7 @@ def mend(sample: Sample, distrusted: Bool[np.ndarray, " 4"], tolerance: float = 
     diagnosis = diagnose(sample)
     if diagnosis.nan_columns or diagnosis.broken:
         raise BenoError(diagnosis.broken or f"NaN in {', '.join(diagnosis.nan_columns)} cannot be mended")
-    mended = _in_grid_order(_swap(sample) if diagnosis.transposed else sample)
+    mended = (_swap(sample) if diagnosis.transposed else sample).in_grid_order()
     problem = mended.problem
     system, panels = assemble(problem), problem.domain.panels
     suspect = distrusted[panels.direction]
@@ -186,23 +186,10 @@ def _swap(sample: Sample) -> Sample:
     return replace(sample, points=sample.points[:, ::-1])
 
 
-def _in_grid_order(sample: Sample) -> Sample:
-    """The same sample with its points in the order in which a domain lists them."""
-    order = np.lexsort(sample.points.T[::-1])
-    coefficient = None if sample.coefficient is None else sample.coefficient[order]
-    return replace(
-        sample,
-        points=sample.points[order],
-        source=sample.source[order],
-        u=sample.u[order],
-        coefficient=coefficient,
-    )
-
-
 def _missing(sample: Sample) -> tuple[System, Float[np.ndarray, " n"]] | None:
     """The equations that the sample claims to satisfy, and what is missing in each; None if its
     points and panels do not fit together."""
-    ordered = _in_grid_order(sample)
+    ordered = sample.in_grid_order()
     try:
         system = assemble(ordered.problem)
     except (BenoError, IndexError):
@@ -243,7 +230,7 @@ def _misfit_by_direction(
 
 def _fingerprint(sample: Sample) -> bytes:
     """Equal for equal problems, whatever the order of their points."""
-    ordered = _in_grid_order(sample)
+    ordered = sample.in_grid_order()
     digest = sha256()
     for values in (ordered.points, ordered.source, ordered.centres, ordered.g):
         digest.update(np.round(values, 9).tobytes())

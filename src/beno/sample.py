@@ -3,7 +3,7 @@
 A sample promises nothing about its values; `doctor` checks whether u solves what it claims to.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -74,6 +74,17 @@ class Sample:
             if stored.shape != expected.shape or not np.allclose(stored, expected, rtol=0, atol=tolerance):
                 raise BenoError(f"the sample's {what} are not those of its domain; `beno data check` says why")
         return Problem(domain, self.source, self.kind, self.g, self.alpha, self.coefficient, self.panel_coefficient)
+
+    def in_grid_order(self) -> "Sample":
+        """The same sample with its points in the order in which a domain lists them."""
+        order = np.lexsort(self.points.T[::-1])
+        return replace(
+            self,
+            points=self.points[order],
+            source=self.source[order],
+            u=self.u[order],
+            coefficient=None if self.coefficient is None else self.coefficient[order],
+        )
 
     def require_finite(self, where: str) -> None:
         for name, values in vars(self).items():

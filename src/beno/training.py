@@ -27,6 +27,7 @@ from beno.device import choose_device
 from beno.errors import BenoError
 from beno.models import make_config, make_model
 from beno.scaling import Scales
+from beno.symmetry import SYMMETRIES, transformed
 
 STATE, BEST, LOG = "state.safetensors", "best.safetensors", "log.jsonl"
 VALIDATION_BATCH = 100
@@ -48,6 +49,8 @@ class TrainingConfig:
     precision: str = "32-true"
     seed: int = 0
     checkpoint_every: int = 1  # epochs
+    decoupled_decay: bool = False  # decay the weights themselves (AdamW) instead of adding to the gradient
+    symmetries: bool = False  # show every sample in a random one of the square's symmetries, with a random sign
     captured: bool = False  # on a GPU, replay each step as one CUDA graph over padded batches
 
     def __post_init__(self) -> None:
@@ -128,15 +131,19 @@ class Run:
         scales = Scales.fit(dataset[int(index)] for index in train_indices)
         self.header = Header(model, asdict(model_config), scales, dataset.metadata, asdict(self.config))
         device = self.fabric.device
-        self.train_set, self.validation_set = (
-            Cohort.of((dataset[int(index)] for index in indices), scales, model_config.nearest, device)
-            for indices in (train_indices, validation_indices)
+        self._views = SYMMETRIES if self.config.symmetries else 1
+        training = (
+            transformed(dataset[int(index)], symmetry) for index in train_indices for symmetry in range(self._views)
         )
+        validation = (dataset[int(index)] for index in validation_indices)
+        self.train_set = Cohort.of(training, scales, model_config.nearest, device)
+        self.validation_set = Cohort.of(validation, scales, model_config.nearest, device)
         torch.manual_seed(self.config.seed)
         self.network: nn.Module = make_model(model, model_config)
         on_gpu = device.type == "cuda"
         self._rate = torch.tensor(self.config.learning_rate, device=device)
-        optimizer = torch.optim.Adam(
+        optimizer_class = torch.optim.AdamW if self.config.decoupled_decay else torch.optim.Adam
+        optimizer = optimizer_class(
             self.network.to(device).parameters(),
             lr=self._rate,
             weight_decay=self.config.weight_decay,
@@ -187,25 +194,44 @@ class Run:
     def _train_epoch(self) -> float:
         self.model.train()
         config, fabric = self.config, self.fabric
-        order = np.random.default_rng([config.seed, self.epoch]).permutation(len(self.train_set))
+        order, signs = self._order()
         steps = math.ceil(len(order) / config.batch_size)
         total = torch.zeros((), device=fabric.device)
         for step in range(steps):
-            chosen = order[step * config.batch_size : (step + 1) * config.batch_size]
+            here = slice(step * config.batch_size, (step + 1) * config.batch_size)
             self._rate.fill_(config.rate(self.epoch, self.epoch * steps + step))
-            total += self._step(chosen)
+            total += self._step(order[here], signs[here])
         return float(cast(Tensor, fabric.all_reduce(total, reduce_op="mean"))) / steps
 
-    def _step(self, chosen: np.ndarray) -> Tensor:
+    def _order(self) -> tuple[np.ndarray, np.ndarray]:
+        """The samples of this epoch, each in one of its views, and the sign that each is shown with."""
+        rng = np.random.default_rng([self.config.seed, self.epoch])
+        samples = rng.permutation(len(self.train_set) // self._views)
+        if self._views == 1:
+            return samples, np.ones(len(samples))
+        views = rng.integers(self._views, size=len(samples))
+        return samples * self._views + views, rng.choice([-1.0, 1.0], size=len(samples))
+
+    def _step(self, chosen: np.ndarray, signs: np.ndarray) -> Tensor:
         mine, weight = self._share(chosen)
+        sign = torch.as_tensor(self._share(signs)[0], dtype=torch.float32)
         # The mean over the whole batch's points, of which this process has a share: the backward
         # pass of several processes averages, so each one's sum is counted as often as there are.
         scale = weight * self.fabric.world_size / int(self.train_set.point_counts[chosen].sum())
         if self._captured is not None:
             batch = self.train_set.padded_batch(mine, self._captured.size)
             if batch is not None:
-                return self._captured(batch, scale)
-        return self._update(self.train_set.batch(mine), torch.tensor(scale, device=self.fabric.device))
+                return self._captured(self._signed(batch, sign), scale)
+        batch = self._signed(self.train_set.batch(mine), sign)
+        return self._update(batch, torch.tensor(scale, device=self.fabric.device))
+
+    def _signed(self, batch: Batch, sign: Tensor) -> Batch:
+        """The equation is linear: with f and g, u changes its sign."""
+        if self._views == 1:
+            return batch
+        sign = torch.nn.functional.pad(sign, (0, len(batch) - len(sign)), value=1.0).to(batch.g.device)
+        at_points = sign[batch.sample]
+        return replace(batch, source=batch.source * at_points, u=batch.u * at_points, g=batch.g * sign[:, None])
 
     def _update(self, batch: Batch, scale: Tensor) -> Tensor:
         """One step of the optimizer, whose loss is returned."""
@@ -340,6 +366,13 @@ def make_fabric(precision: str, device: str = "auto") -> Fabric:
     )
     fabric.launch()
     return fabric
+
+
+def close_fabric(fabric: Fabric) -> None:
+    """Part from the other processes once all are done; one that just leaves can take the others down."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        fabric.barrier()
+        torch.distributed.destroy_process_group()
 
 
 def _fixed(training: dict[str, Any]) -> dict[str, Any]:

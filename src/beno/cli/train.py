@@ -34,7 +34,7 @@ def train(
 
     from beno.dataset import Dataset
     from beno.errors import BenoError
-    from beno.training import PRESETS, Run, make_fabric
+    from beno.training import PRESETS, Run, close_fabric, make_fabric
 
     if preset not in PRESETS:
         raise BenoError(f"there is no preset {preset!r}; there is {', '.join(PRESETS)}")
@@ -54,6 +54,7 @@ def train(
         run = Run(out, dataset, model, settings, config, fabric, resume)
     with _Progress(run.epoch, config.epochs, visible=fabric.is_global_zero) as progress:
         outcome = run.train(progress.show, limit)
+    close_fabric(fabric)
     if fabric.is_global_zero:
         typer.echo(
             f"{out}: {outcome.epochs} of {config.epochs} epochs in {outcome.seconds:.0f} s, "
