@@ -1,6 +1,7 @@
 """Draws a problem on each of the paper's five shapes and on two others, solves them all, and writes gallery.png."""
 
 import time
+from pathlib import Path
 
 import numpy as np
 from matplotlib import pyplot as plt
@@ -55,7 +56,7 @@ def main() -> None:
         draw_outline(above, sample)
         above.set_title(name)
         draw_solution(below, sample)
-    save(figure, "gallery.png")
+    save(figure, Path("gallery.png"))
     console = Console()
     console.print(table)
     console.print("picture: gallery.png")

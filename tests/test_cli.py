@@ -85,7 +85,7 @@ def test_check_reports_nan_and_show_refuses_it(dataset):
 def test_a_mend_that_cannot_be_done_leaves_nothing(dataset, tmp_path):
     with h5py.File(dataset, "r+") as file:
         file["points/u"][0] = np.nan
-    refused(beno("data", "check", dataset, "--mend", tmp_path / "mended.h5"), "NaN in u")
+    refused(beno("data", "check", dataset, "--mend", tmp_path / "mended.h5"), "sample 0", "NaN or infinity in u")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["four.h5"]
 
 
@@ -138,7 +138,7 @@ def test_bad_places_and_files(tmp_path):
 
 
 def test_a_picture_that_cannot_be_written(dataset, tmp_path):
-    refused(beno("data", "show", dataset, "--to", tmp_path / "no" / "picture.png"), "cannot write the picture")
+    refused(beno("data", "show", dataset, "--to", tmp_path / "no" / "picture.png"), "cannot write", "picture.png")
     refused(beno("data", "show", dataset, "--to", tmp_path / "picture.nonsense"), "cannot write the picture")
 
 

@@ -1,5 +1,10 @@
 """A dataset gives back what was put in, or says in one line why it cannot."""
 
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
 import h5py
 import numpy as np
 import pytest
@@ -141,6 +146,77 @@ class TestBadFiles:
             file["points/u"][row] = np.nan
         self.refused(path, "sample 2: u is nan in row 5")
 
+    @pytest.mark.parametrize(
+        ("metadata", "words"),
+        [
+            ("[]", "no JSON object"),
+            (
+                '{"equation": "poisson", "boundary": "zero", "resolution": "8", "samples": 6, "origin": "x"}',
+                "resolution",
+            ),
+            ('{"equation": "poisson", "boundary": "zero", "resolution": -8, "samples": 6, "origin": "x"}', "below 1"),
+            ("{", "not a sound"),
+        ],
+    )
+    def test_malformed_metadata(self, path, metadata, words):
+        with h5py.File(path, "r+") as file:
+            file.attrs["metadata"] = metadata
+        self.refused(path, words)
+
+    @pytest.mark.parametrize(
+        ("name", "values"),
+        [
+            ("points/u", np.zeros((4, 2))),
+            ("points/position", np.zeros(4)),
+            ("panels/g", np.zeros(4, dtype=complex)),
+            ("split", np.zeros(3, dtype=np.uint8)),
+            ("split", np.full(6, 9, dtype=np.uint8)),
+        ],
+    )
+    def test_arrays_of_the_wrong_shape_or_type(self, path, name, values):
+        with h5py.File(path, "r+") as file:
+            rows = len(file[name]) if name != "split" else len(values)
+            del file[name]
+            file[name] = np.resize(values, (rows, *values.shape[1:]))
+        self.refused(path, "not a sound beno-dataset")
+
+    def test_an_older_version_than_the_first(self, path):
+        with h5py.File(path, "r+") as file:
+            file.attrs["version"] = 0
+        self.refused(path, "format version 0")
+
     def test_index_beyond_the_end(self, path):
         with Dataset(path) as dataset, pytest.raises(IndexError, match="samples 0 to 5"):
             dataset[6]
+
+
+@pytest.mark.parametrize("place", [".", "/", "", "folder", "/dev/null"])
+def test_only_files_are_written_over(tmp_path, place, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    family = Family(resolution=8)
+    with pytest.raises(BenoError, match=r"not the name of a file|folder or a device"):
+        write(Path(place), Metadata.of_family(family, 0, 2), [Block.pack(samples_of(family, 2))])
+    assert Path("/dev/null").is_char_device()
+
+
+def test_a_link_is_followed(tmp_path):
+    family = Family(resolution=8)
+    (tmp_path / "link.h5").symlink_to(tmp_path / "target.h5")
+    stored(tmp_path / "link.h5", family, samples_of(family))
+    assert (tmp_path / "link.h5").is_symlink() and (tmp_path / "target.h5").is_file()
+
+
+@pytest.mark.skipif(not hasattr(resource, "RLIMIT_FSIZE"), reason="the system has no limit on the size of files")
+def test_a_disk_that_is_full_leaves_a_message_and_no_file(tmp_path):
+    """A limit on the size of files stands for the full disk: a write fails in the middle, as there."""
+    script = (
+        "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000));"
+        "from pathlib import Path; from beno.making import make; from beno.random_problems import Family;"
+        "make(Family(resolution=16), 0, 40, Path('data.h5'))"
+    )
+    result = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert result.returncode == 1, (result.returncode, result.stderr)
+    assert "BenoError: cannot write" in result.stderr and "File too large" in result.stderr
+    assert list(tmp_path.iterdir()) == []

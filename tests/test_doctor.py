@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beno.dataset import Metadata
 from beno.doctor import diagnose, examine, mend
 from beno.errors import BenoError
 from beno.finite_volume import solve
@@ -103,7 +104,7 @@ def test_nan_is_named_by_column():
     g[3] = np.nan
     report = examine([replace(sample, g=g)])
     assert list(report.findings()) == ["NaN or infinity in g: 1 of 1 samples"]
-    with pytest.raises(BenoError, match="NaN in g"):
+    with pytest.raises(BenoError, match="NaN or infinity in g"):
         mend(replace(sample, g=g), np.ones(4, dtype=bool))
 
 
@@ -127,3 +128,66 @@ def test_a_sample_in_train_and_test_is_found_whatever_the_order_of_its_points():
 def test_copies_within_one_split_are_no_leak():
     sample = sample_of()
     assert examine([sample, sample], splits=np.array([0, 0])).healthy
+
+
+def test_a_source_that_u_does_not_feel_at_the_walls_is_still_missed():
+    """With a small h or a small f each equation lacks little; only the solution as a whole tells."""
+    sample = Sample.of(solve(Family(boundary="robin", resolution=64, corners="mixed").problem(0, 0)))
+    inside = np.bincount(sample.domain.panels.cell, minlength=len(sample.u)) == 0
+    report = examine([replace(sample, source=np.where(inside, 0.0, sample.source))])
+    assert report.residual < 1e-4
+    assert not report.healthy and "u is not the solution" in list(report.findings())[-1]
+
+
+def test_healthy_means_no_findings_and_only_sound_samples():
+    sound, spoiled = sample_of(), spoil_walls(sample_of(), "+y")
+    for samples in ([sound], [spoiled], [sound, spoiled]):
+        report = examine(samples)
+        assert report.healthy == (list(report.findings()) == []) == all(d.sound() for d in report.samples)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda s: {"normals": -s.normals}, "normals are not those"),
+        (lambda s: {"lengths": 3 * s.lengths}, "panel lengths are not those"),
+        (lambda s: {"ring": s.ring + 5}, "rings are not those"),
+        (lambda s: {"kind": np.full_like(s.kind, 7)}, "panel kinds include"),
+        (lambda s: {"alpha": s.alpha - 7}, "must not be negative"),
+        (lambda s: {"coefficient": 0 * s.u, "panel_coefficient": 0 * s.g}, "must be positive"),
+        (lambda s: {"coefficient": 1 + 0 * s.u}, "both or neither"),
+    ],
+)
+def test_what_makes_no_problem_is_named_and_not_mended(change, words):
+    sample = sample_of()
+    spoiled = replace(sample, **change(sample))
+    assert words in next(examine([spoiled]).findings())
+    with pytest.raises(BenoError, match=words):
+        mend(spoiled, np.ones(4, dtype=bool))
+
+
+@pytest.mark.parametrize(
+    ("family", "claimed", "words"),
+    [
+        ({}, {"equation": "darcy"}, "says darcy, but the sample has no kappa"),
+        ({"equation": "darcy"}, {"equation": "poisson"}, "says poisson, but the sample has a kappa"),
+        ({"boundary": "mixed"}, {"boundary": "robin"}, "says robin boundaries"),
+        ({}, {"boundary": "zero"}, "g is not zero"),
+    ],
+)
+def test_metadata_that_the_samples_do_not_bear_out(family, claimed, words):
+    metadata = replace(Metadata.of_family(Family(**family), 0, 1), **claimed)
+    findings = list(examine([sample_of(**family)], metadata=metadata).findings())
+    assert len(findings) == 1 and words in findings[0]
+
+
+def test_samples_that_differ_in_kappa_alone_are_not_the_same():
+    sample = sample_of(equation="darcy")
+    other = replace(sample, coefficient=2 * sample.coefficient)
+    assert not examine([sample, other], splits=np.array([0, 2])).in_both
+
+
+@pytest.mark.parametrize("tolerance", [0.0, -1.0, np.nan, np.inf])
+def test_a_tolerance_must_be_a_positive_number(tolerance):
+    with pytest.raises(BenoError, match="tolerance"):
+        examine([], tolerance=tolerance)

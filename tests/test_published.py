@@ -86,9 +86,19 @@ def test_bad_sets(tmp_path):
     write_set(tmp_path, SOL=np.ones((2, 63, 1)))
     with pytest.raises(BenoError, match=r"SOL_N8_2.npy has shape"):
         read_published(tmp_path)
-    write_set(tmp_path, SOL=np.full((2, 64, 1), np.nan))
+    write_set(tmp_path, RHS=np.full((2, 64, 4), np.nan))
     with pytest.raises(BenoError, match="sample 0: NaN or infinity"):
         read_published(tmp_path)
+    outside = arrays["RHS"].copy()
+    outside[0, :, 3] = 1
+    write_set(tmp_path, RHS=outside)
+    with pytest.raises(BenoError, match="sample 0: no cell is inside"):
+        read_published(tmp_path)
+    write_set(tmp_path, **{name: array[:0] for name, array in arrays.items()})
+    with pytest.raises(BenoError, match="0 samples of 64 cells"):
+        read_published(tmp_path)
+    write_set(tmp_path, SOL=np.full((2, 64, 1), np.nan))
+    assert list(examine(read_published(tmp_path).samples).findings()) == ["NaN or infinity in u: 2 of 2 samples"]
     write_set(tmp_path, BC=arrays["BC"][:, 1:])
     with pytest.raises(BenoError, match=r"do not close around a region|mask"):
         read_published(tmp_path)

@@ -2,8 +2,8 @@
 
 import json
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from types import TracebackType
@@ -36,6 +36,7 @@ PANEL_ARRAYS = {
     "panel_coefficient": "coefficient",
 }
 STORED_TYPE = {"ring": np.int16, "kind": np.int8}
+TWO_COLUMNS = ("points", "centres", "normals")
 OPTIONAL = ("coefficient", "panel_coefficient")
 
 SPLITS = ("train", "validation", "test")
@@ -65,9 +66,22 @@ class Metadata:
     @classmethod
     def from_json(cls, text: str) -> "Metadata":
         stored = json.loads(text)
+        if not isinstance(stored, dict):
+            raise BenoError("its metadata is no JSON object")
         unknown = set(stored) - {field.name for field in fields(cls)}
         if unknown:
             raise BenoError(f"unknown metadata {', '.join(sorted(unknown))}")
+        for name, kind in (
+            ("equation", str),
+            ("boundary", str),
+            ("resolution", int),
+            ("samples", int),
+            ("origin", str),
+        ):
+            if type(stored.get(name)) is not kind:
+                raise BenoError(f"its metadata has {stored.get(name)!r} for {name}; it must be {kind.__name__}")
+        if stored["resolution"] < 1 or stored["samples"] < 1:
+            raise BenoError("its metadata has a resolution or a number of samples below 1")
         if stored.get("alpha_range") is not None:
             stored["alpha_range"] = tuple(stored["alpha_range"])
         return cls(**stored)
@@ -123,7 +137,9 @@ def write(path: Path, metadata: Metadata, blocks: Iterable[Block], lasting: bool
 
     A file that is not to last holds one block, laid down as it is: quicker to write and to read, but larger.
     """
-    with _whole_file_or_none(path) as unfinished, h5py.File(unfinished, "w") as file:
+    if metadata.samples < 1:
+        raise BenoError(f"{path}: there are no samples to write")
+    with whole_file_or_none(path) as unfinished, _Sink(unfinished) as sink, h5py.File(sink, "w") as file:
         file.attrs.update(format=FORMAT, version=VERSION, metadata=metadata.to_json())
         ends = {"points": [np.zeros(1, dtype=np.int64)], "panels": [np.zeros(1, dtype=np.int64)]}
         for block in blocks:
@@ -134,6 +150,7 @@ def write(path: Path, metadata: Metadata, blocks: Iterable[Block], lasting: bool
                     file[name] = values
             for group, counts in (("points", block.points), ("panels", block.panels)):
                 ends[group].append(ends[group][-1][-1] + np.cumsum(counts))
+            sink.raise_error()
         for group, parts in ends.items():
             file[f"offsets/{group}"] = np.concatenate(parts)
         written = len(file["offsets/points"]) - 1
@@ -159,18 +176,91 @@ def _append(file: h5py.File, name: str, values: np.ndarray) -> None:
     stored[-len(values) :] = values
 
 
+class _Sink:
+    """A file for HDF5 to write to, which crashes when a write fails as it closes, on a full disk say.
+
+    So this one keeps the first error to itself until it is asked, and lets everything after it pass.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = open(path, "w+b", buffering=0)  # noqa: SIM115 (closed on exit)
+        self._error: OSError | None = None
+
+    def __enter__(self) -> "_Sink":
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self._attempt(lambda: os.fsync(self._file.fileno()))
+        self._file.close()
+        self.raise_error()
+
+    def raise_error(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data).cast("B")
+        self._attempt(lambda: self._write_all(view))
+        return len(view)
+
+    def truncate(self, size: int) -> int:
+        self._attempt(lambda: self._file.truncate(size))
+        return size
+
+    def seek(self, *place: int) -> int:
+        return self._file.seek(*place)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def readinto(self, buffer: Any) -> int:
+        return self._file.readinto(buffer)
+
+    def read(self, size: int = -1) -> bytes:
+        return self._file.read(size)
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def _write_all(self, view: memoryview) -> None:
+        while len(view):
+            view = view[self._file.write(view) :]
+
+    def _attempt(self, action: Callable[[], object]) -> None:
+        if self._error is not None:
+            return
+        try:
+            action()
+        except OSError as error:
+            self._error = error
+
+
+def require_file_place(path: Path) -> Path:
+    """The place, links followed; refused if something other than a file is there."""
+    if not path.name or path.name in (".", ".."):
+        raise BenoError(f"{str(path)!r} is not the name of a file")
+    try:
+        path = path.resolve()
+        if path.exists() and not path.is_file():
+            raise BenoError(f"cannot write {path}: it is a folder or a device")
+    except OSError as error:
+        raise BenoError(f"cannot write {path}: {error.strerror or error}") from error
+    return path
+
+
 @contextmanager
-def _whole_file_or_none(path: Path) -> Iterator[Path]:
+def whole_file_or_none(path: Path) -> Iterator[Path]:
+    """A name to write under, which becomes the path when all is written and is removed when not."""
+    path = require_file_place(path)
     unfinished = path.with_name(f".{path.name}.unfinished")
     try:
         yield unfinished
-        with open(unfinished, "rb+") as file:
-            os.fsync(file.fileno())
         os.replace(unfinished, path)
     except OSError as error:
         raise BenoError(f"cannot write {path}: {error.strerror or error}") from error
     finally:
-        unfinished.unlink(missing_ok=True)
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
 
 
 class Dataset:
@@ -184,9 +274,14 @@ class Dataset:
             self._point_offsets = self._offsets("points", POINT_ARRAYS)
             self._panel_offsets = self._offsets("panels", PANEL_ARRAYS)
             # Kept open: each holds the chunk that was read last.
-            self._stored = {group: dict(self._file[group]) for group in ("points", "panels")}
+            self._stored = {
+                group: {name: self._file[group][name] for name in names.values() if name in self._file[group]}
+                for group, names in (("points", POINT_ARRAYS), ("panels", PANEL_ARRAYS))
+            }
             self.split_number = self._file["split"][:]
-        except (KeyError, TypeError, ValueError, OSError) as error:
+            if self.split_number.shape != (len(self),) or (self.split_number >= len(SPLITS)).any():
+                raise ValueError(f"split does not name one of {', '.join(SPLITS)} for each sample")
+        except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
             self._file.close()
             reason = error.args[0] if error.args else type(error).__name__
             raise BenoError(f"{self.path} is not a sound {FORMAT} file: {reason}") from error
@@ -244,9 +339,9 @@ class Dataset:
     def _read_metadata(self) -> Metadata:
         if self._file.attrs.get("format") != FORMAT:
             raise ValueError("it is HDF5, but was not written by beno")
-        version = self._file.attrs["version"]
-        if version > VERSION:
-            raise ValueError(f"it has format version {version}; this beno reads up to {VERSION}, a newer one is needed")
+        version = int(self._file.attrs["version"])
+        if not 1 <= version <= VERSION:
+            raise ValueError(f"it has format version {version}; this beno reads 1 to {VERSION}")
         return Metadata.from_json(self._file.attrs["metadata"])
 
     def _offsets(self, group: str, names: dict[str, str]) -> np.ndarray:
@@ -257,8 +352,11 @@ class Dataset:
             stored = self._file[group].get(name)
             if stored is None and field in OPTIONAL:
                 continue
-            if stored is None or len(stored) != offsets[-1]:
+            if not isinstance(stored, h5py.Dataset) or stored.shape[:1] != (offsets[-1],):
                 raise ValueError(f"{group}/{name} is missing or does not have {offsets[-1]} rows")
+            columns = (2,) if field in TWO_COLUMNS else ()
+            if stored.shape[1:] != columns or stored.dtype.kind != np.dtype(STORED_TYPE.get(field, float)).kind:
+                raise ValueError(f"{group}/{name} has the wrong type or number of columns")
         return offsets
 
 

@@ -5,6 +5,7 @@ its equation speaks of f and u; where it has one wall, it tells what g must have
 labels themselves say which boundary values are wrong, and what would be right.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -12,10 +13,11 @@ from hashlib import sha256
 import numpy as np
 from jaxtyping import Bool, Float, Int, Integer
 
-from beno.dataset import SPLITS
+from beno.dataset import Metadata
 from beno.errors import BenoError
 from beno.finite_volume import System, assemble
 from beno.geometry import DIRECTION_NAMES
+from beno.problem import Kind
 from beno.sample import Sample
 
 # How much may be missing in an equation, relative to the largest |u| or |g|: labels are often
@@ -28,11 +30,13 @@ class Diagnosis:
     """What was found in one sample. Sizes are relative to the largest |u| or |g|."""
 
     nan_columns: list[str] = field(default_factory=list)
+    false_claims: list[str] = field(default_factory=list)  # what the metadata says and the sample does not bear out
     broken: str | None = None  # why no equation could be set up at all
     faces_without_cell: int = 0  # as stored
     transposed: bool = False  # the points fit the boundary once x and y are swapped
     residual: float = np.inf  # largest, over all cells
     inner_residual: float = np.inf  # largest, over cells without a wall
+    error: float = np.inf  # of u against the exact solution of what is claimed, in relative L2
     misfit: Float[np.ndarray, " 4"] = field(default_factory=lambda: np.full(4, np.nan))  # of g, by direction
 
     @property
@@ -41,7 +45,12 @@ class Diagnosis:
         return not self.nan_columns and self.broken is None
 
     def sound(self, tolerance: float = TOLERANCE) -> bool:
-        return self.judged and not self.transposed and self.residual <= tolerance
+        wrong = (
+            self.false_claims
+            or self.transposed
+            or np.fmax.reduce([self.residual, self.error, *self.misfit]) > tolerance
+        )
+        return self.judged and not wrong
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +61,7 @@ class Report:
 
     @property
     def healthy(self) -> bool:
-        return not self.in_both and all(sample.sound(self.tolerance) for sample in self.samples)
+        return not any(True for _ in self.findings())
 
     @property
     def transposed(self) -> int:
@@ -71,15 +80,17 @@ class Report:
     def residual(self) -> float:
         return max((sample.residual for sample in self.samples if sample.judged), default=np.inf)
 
+    @property
+    def error(self) -> float:
+        return max((sample.error for sample in self.samples if sample.judged), default=np.inf)
+
     def findings(self) -> Iterator[str]:
         """One line a fault."""
         total = len(self.samples)
-        columns: dict[str, int] = {}
-        for sample in self.samples:
-            for column in sample.nan_columns:
-                columns[column] = columns.get(column, 0) + 1
-        for column, count in columns.items():
+        for column, count in Counter(name for sample in self.samples for name in sample.nan_columns).items():
             yield f"NaN or infinity in {column}: {_of(count, total)}"
+        for claim, count in Counter(claim for sample in self.samples for claim in sample.false_claims).items():
+            yield f"{claim}: {_of(count, total)}"
         for index, sample in enumerate(self.samples):
             if sample.broken:
                 yield f"sample {index}: {sample.broken}"
@@ -104,6 +115,12 @@ class Report:
         )
         if elsewhere:
             yield f"u does not satisfy the equation in cells with several walls: {_of(elsewhere, total)}"
+        errors = [sample.error for sample in self.samples if sample.judged and sample.error > self.tolerance]
+        if errors:
+            yield (
+                f"u is not the solution of the problem that the file claims: {_of(len(errors), total)}, "
+                f"off by up to {max(errors):.1e} in relative L2"
+            )
         for first, second in self.in_both[:5]:
             yield f"samples {first} and {second} are the same, but lie in different splits"
         if len(self.in_both) > 5:
@@ -115,24 +132,28 @@ def _of(count: int, total: int) -> str:
 
 
 def examine(
-    samples: Iterable[Sample], splits: Integer[np.ndarray, " s"] | None = None, tolerance: float = TOLERANCE
+    samples: Iterable[Sample],
+    splits: Integer[np.ndarray, " s"] | None = None,
+    tolerance: float = TOLERANCE,
+    metadata: Metadata | None = None,
 ) -> Report:
-    """Examine every sample; ``splits`` gives each one's split, to find samples that leak."""
+    """Examine every sample; ``splits`` gives each one's split, to find samples that are in two of them."""
+    if not 0 < tolerance < np.inf:
+        raise BenoError(f"the tolerance is {tolerance}; it must be a positive number")
     diagnoses: list[Diagnosis] = []
     seen: dict[bytes, int] = {}
     in_both = []
     for index, sample in enumerate(samples):
-        diagnoses.append(diagnose(sample))
+        diagnoses.append(diagnose(sample, metadata))
         if splits is None:
             continue
         first = seen.setdefault(_fingerprint(sample), index)
-        leaks = {int(splits[first]), int(splits[index])} - {SPLITS.index("train"), SPLITS.index("validation")}
-        if splits[first] != splits[index] and leaks:
+        if splits[first] != splits[index]:
             in_both.append((first, index))
     return Report(diagnoses, in_both, tolerance)
 
 
-def diagnose(sample: Sample) -> Diagnosis:
+def diagnose(sample: Sample, metadata: Metadata | None = None) -> Diagnosis:
     nan_columns = [
         name
         for name, values in vars(sample).items()
@@ -140,19 +161,23 @@ def diagnose(sample: Sample) -> Diagnosis:
     ]
     if nan_columns:
         return Diagnosis(nan_columns)
+    false_claims = [] if metadata is None else list(_false_claims(sample, metadata))
     unmatched = _faces_without_cell(sample)
     as_stored, as_swapped = _missing(sample), _missing(_swap(sample))
-    transposed = as_swapped is not None and (as_stored is None or _fits_far_better(as_swapped, as_stored))
+    transposed = not isinstance(as_swapped, str) and (
+        isinstance(as_stored, str) or _fits_far_better(as_swapped, as_stored)
+    )
     found = as_swapped if transposed else as_stored
-    if found is None:
-        return Diagnosis(
-            broken=f"{unmatched} of its {len(sample.g)} boundary faces belong to no cell, swapped or not",
-            faces_without_cell=unmatched,
-        )
+    if isinstance(found, str):
+        reason = f"{unmatched} of its {len(sample.g)} boundary faces belong to no cell, swapped or not"
+        return Diagnosis([], false_claims, broken=reason if unmatched else found, faces_without_cell=unmatched)
     system, missing = found
+    error = _error(system, missing, (_swap(sample) if transposed else sample).in_grid_order().u)
     missing = np.abs(missing) / max(np.abs(sample.u).max(), np.abs(sample.g).max(), np.finfo(float).tiny)
     walls = np.bincount(system.problem.domain.panels.cell, minlength=len(missing))
     return Diagnosis(
+        false_claims=false_claims,
+        error=error,
         faces_without_cell=unmatched,
         transposed=transposed,
         residual=float(missing.max()),
@@ -168,7 +193,7 @@ def mend(sample: Sample, distrusted: Bool[np.ndarray, " 4"], tolerance: float = 
     """
     diagnosis = diagnose(sample)
     if diagnosis.nan_columns or diagnosis.broken:
-        raise BenoError(diagnosis.broken or f"NaN in {', '.join(diagnosis.nan_columns)} cannot be mended")
+        raise BenoError(diagnosis.broken or f"NaN or infinity in {', '.join(diagnosis.nan_columns)} cannot be mended")
     mended = (_swap(sample) if diagnosis.transposed else sample).in_grid_order()
     problem = mended.problem
     system, panels = assemble(problem), problem.domain.panels
@@ -176,7 +201,7 @@ def mend(sample: Sample, distrusted: Bool[np.ndarray, " 4"], tolerance: float = 
     alone = suspect & (np.bincount(panels.cell, suspect)[panels.cell] == 1)
     size = max(np.abs(mended.u).max(), np.abs(mended.g).max())
     missing = system.residual(mended.u)[panels.cell]
-    off = alone & (np.abs(missing) > tolerance * size)
+    off = alone & (np.abs(missing) > tolerance * size * np.minimum(1.0, system.wall_weight))
     g = mended.g.copy()
     g[off] -= missing[off] / system.wall_weight[off]
     return replace(mended, g=g)
@@ -186,15 +211,38 @@ def _swap(sample: Sample) -> Sample:
     return replace(sample, points=sample.points[:, ::-1])
 
 
-def _missing(sample: Sample) -> tuple[System, Float[np.ndarray, " n"]] | None:
-    """The equations that the sample claims to satisfy, and what is missing in each; None if its
-    points and panels do not fit together."""
+def _missing(sample: Sample) -> tuple[System, Float[np.ndarray, " n"]] | str:
+    """The equations that the sample claims to satisfy, and what is missing in each; or why there are none."""
     ordered = sample.in_grid_order()
     try:
         system = assemble(ordered.problem)
-    except (BenoError, IndexError):
-        return None
+    except BenoError as error:
+        return str(error)
+    except IndexError:
+        return "its points lie outside the unit square"
     return system, system.residual(ordered.u)
+
+
+def _error(system: System, missing: Float[np.ndarray, " n"], u: Float[np.ndarray, " n"]) -> float:
+    """How far u is from the exact solution, in relative L2."""
+    pure_neumann = system.problem.is_pure_neumann
+    exact = u + system.factorisation.solve(missing - missing.mean() if pure_neumann else missing)
+    if pure_neumann:
+        exact -= exact.mean()
+    size = np.linalg.norm(exact)
+    return float(np.linalg.norm(exact - u) / size) if size > 0 else float(np.linalg.norm(u))
+
+
+def _false_claims(sample: Sample, metadata: Metadata) -> Iterator[str]:
+    if (sample.coefficient is not None) != (metadata.equation == "darcy"):
+        has = "has no" if sample.coefficient is None else "has a"
+        yield f"the metadata says {metadata.equation}, but the sample {has} kappa"
+    kinds = {Kind(kind).name.lower() for kind in np.unique(sample.kind) if kind in set(Kind)}
+    expected = "dirichlet" if metadata.boundary == "zero" else metadata.boundary
+    if expected != "mixed" and kinds != {expected}:
+        yield f"the metadata says {metadata.boundary} boundaries, but there are {' and '.join(sorted(kinds))} panels"
+    if metadata.boundary == "zero" and sample.g.any():
+        yield "the metadata says zero boundary values, but g is not zero"
 
 
 def _fits_far_better(
@@ -232,6 +280,8 @@ def _fingerprint(sample: Sample) -> bytes:
     """Equal for equal problems, whatever the order of their points."""
     ordered = sample.in_grid_order()
     digest = sha256()
-    for values in (ordered.points, ordered.source, ordered.centres, ordered.g):
-        digest.update(np.round(values, 9).tobytes())
+    for values in (ordered.points, ordered.source, ordered.coefficient, ordered.centres, ordered.g, ordered.alpha):
+        if values is not None:
+            digest.update(np.round(values, 9).tobytes())
+    digest.update(ordered.kind.astype(np.int8).tobytes())
     return digest.digest()

@@ -180,6 +180,9 @@ def solve(problem: Problem, method: Method = Direct()) -> Solution:  # noqa: B00
 
 
 def _factorise(matrix: sparse.csc_array) -> sparse_linalg.SuperLU:
-    return sparse_linalg.splu(
-        matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
-    )
+    try:
+        return sparse_linalg.splu(
+            matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
+        )
+    except RuntimeError as error:
+        raise BenoError(f"the equations cannot be solved in double precision ({error}); is kappa near zero?") from error

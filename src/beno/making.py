@@ -10,13 +10,15 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-from beno.dataset import Block, Dataset, Metadata, write
+from beno.dataset import Block, Dataset, Metadata, require_file_place, write
 from beno.errors import BenoError
 from beno.finite_volume import solve
 from beno.random_problems import Family
 from beno.sample import Sample
 
 MOST_SAMPLES_A_BLOCK = 256
+MOST_SAMPLES = 10**8
+BLOCKS_UNDER_WAY = 4  # by worker, before their results are taken
 MOST_CELLS_A_BLOCK = 2**18  # keeps a block near 10 MB, whatever the resolution
 
 
@@ -36,6 +38,8 @@ def make(
     """Write ``samples`` solved problems to ``path``; ``progress`` hears how many are done."""
     if samples < 1:
         raise BenoError(f"{samples} samples were asked for; a dataset needs at least 1")
+    if samples > MOST_SAMPLES:
+        raise BenoError(f"{samples} samples were asked for; a dataset holds {MOST_SAMPLES} at most")
     if workers < 1:
         raise BenoError(f"{workers} workers were asked for; at least 1 is needed")
     if seed < 0:
@@ -64,10 +68,20 @@ def _make_blocks(
         return
     import joblib
 
-    with _dask_backend(dask_address) if dask_address else nullcontext():
-        # Blocks come back in order as they are ready; only a few are ever under way at once.
-        run = joblib.Parallel(n_jobs=-1 if dask_address else workers, return_as="generator")
-        yield from run(joblib.delayed(make_block)(family, seed, *limits) for limits in ranges)
+    with (
+        _dask_backend(dask_address) if dask_address else nullcontext(),
+        joblib.Parallel(n_jobs=-1 if dask_address else workers, return_as="generator") as run,
+    ):
+        # In waves, since finished blocks that nobody has taken yet pile up in memory.
+        wave = BLOCKS_UNDER_WAY * run.n_jobs if run.n_jobs > 0 else len(ranges)
+        for first in range(0, len(ranges), wave):
+            try:
+                yield from run(
+                    joblib.delayed(make_block)(family, seed, *limits) for limits in ranges[first : first + wave]
+                )
+            except (RuntimeError, OSError) as error:  # a worker was killed, or the cluster is gone
+                reason = str(error).strip().split("\n")[0]
+                raise BenoError(f"a worker stopped ({reason}); the same command goes on where it was") from error
 
 
 @contextmanager
@@ -89,23 +103,28 @@ def _dask_backend(address: str) -> Iterator[None]:
 @contextmanager
 def _parts_folder(path: Path, metadata: Metadata) -> Iterator[Path]:
     """The folder of finished blocks, held by one process at a time; emptied if made for another dataset."""
+    path = require_file_place(path)
     folder = path.with_name(f".{path.name}.parts")
-    claim = folder / "metadata.json"
-    existed = folder.exists()
     try:
-        if path.is_dir():
-            raise IsADirectoryError(f"{path} is a folder")
         folder.mkdir(exist_ok=True)
         with _locked(folder / "lock", path):
-            if not claim.exists() or claim.read_text() != metadata.to_json():
-                for part in folder.glob("*.h5"):
-                    part.unlink()
-                claim.write_text(metadata.to_json())
-            yield folder
+            try:
+                _claim(folder, metadata)
+                yield folder
+            finally:
+                if not any(folder.glob("*.h5")):  # there is nothing to go on from
+                    shutil.rmtree(folder, ignore_errors=True)
     except OSError as error:
-        if not existed and folder.is_dir():
-            shutil.rmtree(folder, ignore_errors=True)
         raise BenoError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def _claim(folder: Path, metadata: Metadata) -> None:
+    claim = folder / "metadata.json"
+    if claim.exists() and claim.read_text() == metadata.to_json():
+        return
+    for part in folder.glob("*.h5"):
+        part.unlink()
+    claim.write_text(metadata.to_json())
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
+from beno.dataset import whole_file_or_none
 from beno.errors import BenoError
 from beno.metrics import relative_l2
 from beno.problem import Kind
@@ -116,9 +117,12 @@ def _segments(sample: Sample, outward: float = 0.0) -> Float[np.ndarray, "p 2 2"
 
 
 def save(figure: Figure, path: Path) -> None:
+    kinds = figure.canvas.get_supported_filetypes()
+    kind = path.suffix.removeprefix(".").lower()
     try:
-        figure.savefig(path, dpi=130)
-    except (OSError, ValueError) as error:
-        raise BenoError(f"cannot write the picture {path}: {error}") from error
+        if kind not in kinds:
+            raise BenoError(f"cannot write the picture {path}: its name must end in one of .{', .'.join(kinds)}")
+        with whole_file_or_none(path) as unfinished:
+            figure.savefig(unfinished, dpi=130, format=kind)
     finally:
         plt.close(figure)

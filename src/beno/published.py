@@ -41,9 +41,11 @@ def read_published(folder: Path) -> PublishedSet:
     right, solution, boundary = (_load(folder / f"{kind}{suffix}") for kind in ("RHS", "SOL", "BC"))
     samples, cells = right.shape[0], right.shape[1]
     resolution = round(cells**0.5)
+    if samples < 1 or resolution < 1 or resolution**2 != cells:
+        raise BenoError(f"{rights[0]} has {samples} samples of {cells} cells; cells must fill a square grid")
     expected = {"RHS": (samples, cells, 4), "SOL": (samples, cells, 1), "BC": (samples, boundary.shape[1], 4)}
     for kind, array in (("RHS", right), ("SOL", solution), ("BC", boundary)):
-        if array.shape != expected[kind] or resolution**2 != cells:
+        if array.shape != expected[kind]:
             raise BenoError(f"{folder / (kind + suffix)} has shape {array.shape}, not {expected[kind]}")
 
     read = [
@@ -86,8 +88,10 @@ def _sample(
     resolution: int,
     where: str,
 ) -> Sample:
-    if not (np.isfinite(right).all() and np.isfinite(u).all() and np.isfinite(faces[:, :3]).all()):
-        raise BenoError(f"{where}: NaN or infinity among the coordinates, f, g or u")
+    if not (np.isfinite(right[:, [0, 1, 3]]).all() and np.isfinite(faces[:, :2]).all()):
+        raise BenoError(f"{where}: NaN or infinity among the coordinates or the kinds of cells")
+    if not (right[:, 3] == 0).any():
+        raise BenoError(f"{where}: no cell is inside")
     domain = Domain.from_mask(_fill_between_walls(faces[:, :2], resolution, where))
     panels = domain.panels
     half_steps = np.rint(2 * resolution * faces[:, :2]).astype(int)

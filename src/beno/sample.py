@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 
 from beno.errors import BenoError
 from beno.geometry import Domain
-from beno.problem import Problem
+from beno.problem import Kind, Problem
 from beno.solution import Solution, wall_distance_at
 
 
@@ -66,13 +66,25 @@ class Sample:
     def problem(self) -> Problem:
         """The problem that u claims to solve."""
         domain = self.domain
-        tolerance = 1e-6 / self.resolution
+        panels = domain.panels
         for what, stored, expected in (
             ("points", self.points, domain.points),
-            ("panels", self.centres, domain.panels.centres),
+            ("boundary faces", self.centres, panels.centres),
+            ("normals", self.normals, panels.normals),
+            ("panel lengths", self.lengths, panels.lengths),
+            ("rings", self.ring, panels.ring),
         ):
-            if stored.shape != expected.shape or not np.allclose(stored, expected, rtol=0, atol=tolerance):
-                raise BenoError(f"the sample's {what} are not those of its domain; `beno data check` says why")
+            if stored.shape != expected.shape or not np.allclose(stored, expected, rtol=0, atol=1e-6 / self.resolution):
+                raise BenoError(f"its {what} are not those of the domain that its points make")
+        if not np.isin(self.kind, list(Kind)).all():
+            raise BenoError(f"its panel kinds include {set(self.kind.tolist()) - set(Kind)}; there are 0, 1 and 2")
+        if (self.alpha < 0).any():
+            raise BenoError(f"its alpha is {self.alpha.min():.3g} on a panel; it must not be negative")
+        for kappa in (self.coefficient, self.panel_coefficient):
+            if kappa is not None and (kappa <= 0).any():
+                raise BenoError(f"its kappa is {kappa.min():.3g} somewhere; it must be positive")
+        if (self.coefficient is None) != (self.panel_coefficient is None):
+            raise BenoError("its kappa is given at the points or at the panels alone; both or neither are needed")
         return Problem(domain, self.source, self.kind, self.g, self.alpha, self.coefficient, self.panel_coefficient)
 
     def in_grid_order(self) -> "Sample":

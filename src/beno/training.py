@@ -188,7 +188,8 @@ class Run:
             on_epoch(record)
             if over:
                 break
-        self._board.close() if self._board else None
+        if self._board is not None:
+            self._board.close()
         return Outcome(self.epoch, self.epoch >= self.config.epochs, self.best, self.seconds)
 
     def _train_epoch(self) -> float:

@@ -27,7 +27,7 @@ def make(
     seed: Annotated[int, typer.Option(help="Sample i depends on (seed, i) alone.")] = 0,
     source_amplitude: Annotated[float | None, typer.Option(help="Largest |f|; by default one that shows in u.")] = None,
     boundary_amplitude: Annotated[float, typer.Option(help="Largest |g|.")] = 2.0,
-    contrast: Annotated[float, typer.Option(help="Largest over smallest kappa (darcy).")] = 10.0,
+    contrast: Annotated[float, typer.Option(help="kappa lies between 1 and this (darcy).")] = 10.0,
     workers: Annotated[int, typer.Option(help="Processes on this machine.")] = 1,
     dask: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, to use its cluster instead.")] = None,
 ) -> None:
@@ -38,7 +38,7 @@ def make(
     family = Family(
         equation=equation,
         boundary=boundary,
-        corners=int(corners) if corners.isdecimal() else corners,
+        corners=int(corners) if corners.isascii() and corners.isdecimal() else corners,
         resolution=resolution,
         source_amplitude=source_amplitude,
         boundary_amplitude=boundary_amplitude,
@@ -103,12 +103,16 @@ def check(
     patient = _Patient(path)
     with _progress() as progress:
         report = examine(
-            progress.track(patient, total=len(patient), description="examining"), patient.splits, tolerance
+            progress.track(patient, total=len(patient), description="examining"),
+            patient.splits,
+            tolerance,
+            patient.metadata,
         )
     typer.echo(f"{path}: {len(patient)} samples; what is missing in the equations, relative to |u|:")
-    typer.echo(f"  anywhere            {report.residual:.1e}")
+    typer.echo(f"  anywhere             {report.residual:.1e}")
     for name, misfit in zip(DIRECTION_NAMES, report.misfit, strict=True):
         typer.echo(f"  g on walls facing {name} {misfit:.1e}")
+    typer.echo(f"u against the exact solution, relative L2: {report.error:.1e}")
     findings = [*patient.findings, *report.findings()]
     for finding in findings:
         typer.echo(f"WRONG: {finding}")
@@ -133,6 +137,8 @@ def import_published(
     from beno.published import read_published
 
     published = read_published(folder)
+    for index, sample in enumerate(published.samples):
+        sample.require_finite(f"{folder}, sample {index}")
     write(out, published.metadata, (Block.pack([sample]) for sample in published.samples))
     typer.echo(f"{out}: {published.metadata.samples} samples")
 
@@ -144,6 +150,7 @@ class _Patient:
         from beno.dataset import Dataset
         from beno.published import is_published_folder, read_published
 
+        self.path = path
         self.findings: list[str] = []
         self.splits: np.ndarray | None = None
         self.read: Callable[[int], Sample]
@@ -169,13 +176,21 @@ def _mend(patient: _Patient, report: "Report", out: Path) -> "Report":
 
     from beno.dataset import Block, Dataset, write
     from beno.doctor import examine, mend
+    from beno.errors import BenoError
     from beno.geometry import DIRECTION_NAMES
 
     distrusted = np.isin(DIRECTION_NAMES, report.wrong_walls)
-    mended = (Block.pack([mend(sample, distrusted, report.tolerance)]) for sample in patient)
-    write(out, replace(patient.metadata, origin="mended"), mended)
+
+    def blocks() -> "Iterator[Block]":
+        for index, sample in enumerate(patient):
+            try:
+                yield Block.pack([mend(sample, distrusted, report.tolerance)])
+            except BenoError as error:
+                raise BenoError(f"{patient.path}, sample {index}: {error}") from error
+
+    write(out, replace(patient.metadata, origin="mended"), blocks())
     with Dataset(out) as dataset:
-        return examine(dataset, dataset.split_number, report.tolerance)
+        return examine(dataset, dataset.split_number, report.tolerance, dataset.metadata)
 
 
 def _progress() -> "Progress":
