@@ -1,0 +1,39 @@
+"""How much of u the source makes at the default amplitudes: root mean squares of the two parts, over all points of 200 samples."""
+
+import numpy as np
+from record import record
+
+from beno.finite_volume import solve
+from beno.random_problems import EQUATIONS, Family
+
+SEED, SAMPLES = 1, 200
+
+
+def main() -> None:
+    rows = []
+    for equation in EQUATIONS:
+        for boundary in ("dirichlet", "neumann", "robin", "mixed"):
+            family = Family(equation, boundary, "mixed")
+            parts = [family.problem(SEED, index).split() for index in range(SAMPLES)]
+            forced, driven = (
+                float(np.sqrt(np.mean(np.concatenate([solve(pair[part]).u for pair in parts]) ** 2))) for part in (0, 1)
+            )
+            rows.append(
+                {
+                    "equation": equation,
+                    "boundary": boundary,
+                    "source_amplitude": family.source_amplitude,
+                    "forced_rms": forced,
+                    "driven_rms": driven,
+                    "ratio": forced / driven,
+                }
+            )
+            print(
+                f"| {equation.capitalize()} | {boundary} | {family.source_amplitude:g} "
+                f"| {forced:.3f} | {driven:.3f} | {forced / driven:.2f} |"
+            )
+    record("source_share", {"seed": SEED, "samples": SAMPLES, "shapes": "mixed", "resolution": 32}, {"rows": rows})
+
+
+if __name__ == "__main__":
+    main()
