@@ -1,4 +1,4 @@
-"""How much of u the source makes at the default amplitudes: root mean squares of the two parts, over all points of 200 samples."""
+"""How much of u the source makes at the default amplitudes: root mean squares of its two parts over 200 samples."""
 
 import numpy as np
 from record import record
