@@ -139,7 +139,7 @@ def write(path: Path, metadata: Metadata, blocks: Iterable[Block], lasting: bool
     """
     if metadata.samples < 1:
         raise BenoError(f"{path}: there are no samples to write")
-    with whole_file_or_none(path) as unfinished, _Sink(unfinished) as sink, h5py.File(sink, "w") as file:
+    with whole_file_or_none(path) as unfinished, _Sink(unfinished, lasting) as sink, h5py.File(sink, "w") as file:
         file.attrs.update(format=FORMAT, version=VERSION, metadata=metadata.to_json())
         ends = {"points": [np.zeros(1, dtype=np.int64)], "panels": [np.zeros(1, dtype=np.int64)]}
         for block in blocks:
@@ -182,15 +182,17 @@ class _Sink:
     So this one keeps the first error to itself until it is asked, and lets everything after it pass.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, lasting: bool) -> None:
         self._file = open(path, "w+b", buffering=0)  # noqa: SIM115 (closed on exit)
+        self._lasting = lasting  # to survive a loss of power, and not only of the process
         self._error: OSError | None = None
 
     def __enter__(self) -> "_Sink":
         return self
 
     def __exit__(self, *details: object) -> None:
-        self._attempt(lambda: os.fsync(self._file.fileno()))
+        if self._lasting:
+            self._attempt(lambda: os.fsync(self._file.fileno()))
         self._file.close()
         self.raise_error()
 

@@ -207,15 +207,14 @@ def _walk_rings(following: list[int], starts: list[int]) -> tuple[list[int], lis
     ring: list[int] = []
     seen = [False] * len(following)
     for start in starts:
-        if seen[start]:
-            continue
-        number = ring[-1] + 1 if ring else 0
+        if len(order) == len(following):
+            break
         panel = start
         while not seen[panel]:
             seen[panel] = True
             order.append(panel)
-            ring.append(number)
             panel = following[panel]
+        ring += [ring[-1] + 1 if ring else 0] * (len(order) - len(ring))
     return order, ring
 
 
