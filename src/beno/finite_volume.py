@@ -75,8 +75,8 @@ def assemble(problem: Problem) -> System:
         here, there = problem.coefficient[:, None], problem.coefficient[near]
         conductance = np.where(inside, 2 * here * there / (here + there), 0.0)
 
-    dirichlet, robin = problem.kind == Kind.DIRICHLET, problem.kind == Kind.ROBIN
-    b = np.where(dirichlet, 2 / h, 1 / (1 + np.where(robin, problem.alpha, 0.0) * h / 2))
+    dirichlet = problem.kind == Kind.DIRICHLET
+    b = np.where(dirichlet, 2 / h, 1 / (1 + problem.alpha * h / 2))
     a = np.where(dirichlet, 2 / h, problem.alpha * b)
     wall = problem.wall_coefficient * h
     diagonal = conductance @ np.ones(4) + np.bincount(panels.cell, wall * a, minlength=len(near))

@@ -105,14 +105,9 @@ def poisson(
     ('poisson', (32,))
     """
     panels = domain.panels
-    kinds = _values("kind", np.asarray(kind), panels.centres, "panels")
-    known = (kinds == Kind.DIRICHLET) | (kinds == Kind.NEUMANN) | (kinds == Kind.ROBIN)
-    if not known.all():
-        raise BenoError(
-            f"kind is {kinds[~known][0]:g} at panel {known.argmin()}; "
-            f"panel kinds must be {', '.join(f'{k.value} ({k.name.lower()})' for k in Kind)}"
-        )
-    alphas = np.where(kinds == Kind.ROBIN, _values("alpha", alpha, panels.centres, "panels"), 0.0)
+    kinds = _kinds(kind, domain)
+    robin = kinds == Kind.ROBIN
+    alphas = np.where(robin, _values("alpha", alpha, panels.centres, "panels"), 0.0) if robin.any() else 0.0 * robin
     if (alphas < 0).any():
         raise BenoError(
             f"alpha is {alphas.min():.3g} at panel {alphas.argmin()}; Robin panels need alpha >= 0, "
@@ -121,7 +116,7 @@ def poisson(
     return Problem(
         domain=domain,
         source=_values("f", f, domain.points, "points"),
-        kind=kinds.astype(np.int8),
+        kind=kinds,
         g=_values("g", g, panels.centres, "panels"),
         alpha=alphas,
     )
@@ -152,6 +147,19 @@ def darcy(
             x, y = place[values.argmin()]
             raise BenoError(f"kappa is {values.min():.3g} at ({x:.4g}, {y:.4g}); it must be positive everywhere")
     return replace(poisson(domain, f, g, kind, alpha), coefficient=coefficient, panel_coefficient=at_walls)
+
+
+def _kinds(kind: Kind | np.ndarray, domain: Domain) -> Int[np.ndarray, " p"]:
+    if isinstance(kind, Kind):
+        return np.full(len(domain.panels), kind, dtype=np.int8)
+    kinds = _values("kind", np.asarray(kind), domain.panels.centres, "panels")
+    known = np.isin(kinds, list(Kind))
+    if not known.all():
+        raise BenoError(
+            f"kind is {kinds[~known][0]:g} at panel {known.argmin()}; "
+            f"panel kinds must be {', '.join(f'{k.value} ({k.name.lower()})' for k in Kind)}"
+        )
+    return kinds.astype(np.int8)
 
 
 def _extrapolate_to_walls(domain: Domain, values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " p"]:

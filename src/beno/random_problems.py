@@ -142,9 +142,9 @@ def random_source(rng: np.random.Generator, points: Float[np.ndarray, "n 2"]) ->
     sinusoidal = np.sin(2 * np.pi * wave[0] * x + phase[0]) * np.sin(2 * np.pi * wave[1] * y + phase[1])
     exponential = np.exp(slope[0] * (x - 0.5) + slope[1] * (y - 0.5)) - 1
     logarithmic = np.log(0.05 + (x - pole[0]) ** 2 + (y - pole[1]) ** 2) / 3
-    polynomial = 4 * ((x - root[0, 0]) * (x - root[0, 1]) + (y - root[1, 0]) * (y - root[1, 1]))
-    polynomial += 4 * (x - root[2, 0]) * (y - root[2, 1])
-    return weight @ np.stack([sinusoidal, exponential, logarithmic, polynomial])
+    squares = (x - root[0, 0]) * (x - root[0, 1]) + (y - root[1, 0]) * (y - root[1, 1])
+    polynomial = 4 * (squares + (x - root[2, 0]) * (y - root[2, 1]))
+    return weight[0] * sinusoidal + weight[1] * exponential + weight[2] * logarithmic + weight[3] * polynomial
 
 
 def random_wave(rng: np.random.Generator, panels: Panels) -> Float[np.ndarray, " p"]:
