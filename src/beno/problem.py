@@ -106,8 +106,7 @@ def poisson(
     """
     panels = domain.panels
     kinds = _kinds(kind, domain)
-    robin = kinds == Kind.ROBIN
-    alphas = np.where(robin, _values("alpha", alpha, panels.centres, "panels"), 0.0) if robin.any() else 0.0 * robin
+    alphas = np.where(kinds == Kind.ROBIN, _values("alpha", alpha, panels.centres, "panels"), 0.0)
     if (alphas < 0).any():
         raise BenoError(
             f"alpha is {alphas.min():.3g} at panel {alphas.argmin()}; Robin panels need alpha >= 0, "
