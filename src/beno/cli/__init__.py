@@ -1,5 +1,6 @@
 """The command line. Each group of commands is a file; what they need is imported when they run."""
 
+import signal
 import sys
 from typing import Annotated
 
@@ -9,6 +10,8 @@ from beno import __version__
 from beno.cli.data import app as data_app
 from beno.cli.train import evaluate, plot, train
 from beno.errors import BenoError
+
+INTERRUPTED = 130  # what a shell reports for a program stopped by Ctrl-C
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 app.add_typer(data_app, name="data")
@@ -33,19 +36,21 @@ def beno(
 
 def main() -> None:
     """Run a command; a mistake of the user's is one line on stderr and exit status 2."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that worker processes are ended too
     try:
         status = app(standalone_mode=False)
     except BenoError as error:
         status = _complain(str(error))
     except (KeyboardInterrupt, typer.Abort):
-        typer.echo("stopped", err=True)
-        status = 130
+        status = INTERRUPTED
     except Exception as error:
         # Typer's usage errors come from click or from its own copy of it, by version; both can do this.
         if not hasattr(error, "format_message"):
             raise
         message = error.format_message()
         status = _complain(message) if not message.startswith("Usage:") else _show_help(message)
+    if status == INTERRUPTED:
+        typer.echo("stopped; what is finished is kept", err=True)
     sys.exit(status)
 
 
