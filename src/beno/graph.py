@@ -34,15 +34,19 @@ def build_graph(points: Float[np.ndarray, "n 2"], nearest: int = 8) -> Graph:
         raise BenoError(f"a graph needs at least 1 point and 1 neighbour, not {n} and {nearest}")
     order = np.lexsort(points.T)
     pairs = np.concatenate([_delaunay_pairs(points[order]), _nearest_pairs(points[order], nearest)])
-    pairs = order[pairs]
-    pairs = np.concatenate([pairs, pairs[:, ::-1]])
-    key = np.unique(pairs[:, 0] * n + pairs[:, 1])
-    receiver, sender = np.divmod(key, n)
+    one, other = order[pairs[:, 0]], order[pairs[:, 1]]
+    low, high = np.divmod(np.unique(np.minimum(one, other) * n + np.maximum(one, other)), n)
+    # Each pair becomes two edges, the second as many places after the first as there are pairs.
+    receiver, sender = np.concatenate([low, high]), np.concatenate([high, low])
+    sorting = np.argsort(receiver * n + sender)
+    place = np.empty_like(sorting)
+    place[sorting] = np.arange(len(sorting))
+    degree = np.bincount(receiver, minlength=n)
     return Graph(
-        receiver,
-        sender,
-        reverse=np.searchsorted(key, sender * n + receiver),
-        start=np.searchsorted(receiver, np.arange(n + 1)),
+        receiver[sorting],
+        sender[sorting],
+        reverse=place[(sorting + len(low)) % max(len(sorting), 1)],
+        start=np.concatenate([[0], np.cumsum(degree)]),
     )
 
 

@@ -22,6 +22,12 @@ def train(
     batch_size: Annotated[int | None, typer.Option(help="Instead of the preset's.")] = None,
     learning_rate: Annotated[float | None, typer.Option(help="Instead of the preset's.")] = None,
     weight_decay: Annotated[float | None, typer.Option(help="Instead of the preset's.")] = None,
+    decoupled_decay: Annotated[
+        bool, typer.Option("--decoupled-decay", help="Decay the weights as AdamW does.")
+    ] = False,
+    symmetries: Annotated[
+        bool, typer.Option("--symmetries", help="Show each sample in random symmetries of the square and signs.")
+    ] = False,
     seed: Annotated[int, typer.Option(help="Of the weights and of the order of samples.")] = 0,
     precision: Annotated[str | None, typer.Option(help="32-true or bf16-mixed, instead of the preset's.")] = None,
     checkpoint_every: Annotated[int, typer.Option(help="Epochs between saved states.")] = 1,
@@ -46,6 +52,7 @@ def train(
         "precision": precision,
     }
     changed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    changed |= {"decoupled_decay": decoupled_decay, "symmetries": symmetries}
     config = replace(PRESETS[preset], seed=seed, checkpoint_every=checkpoint_every, **changed)
     settings = dict(_parse_setting(text) for text in setting or [])
     limit = _parse_duration(time_limit) if time_limit else float("inf")
