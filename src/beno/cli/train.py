@@ -39,6 +39,7 @@ def train(
     from dataclasses import replace
 
     from beno.dataset import Dataset
+    from beno.device import choose_device
     from beno.errors import BenoError
     from beno.training import PRESETS, Run, close_fabric, make_fabric
 
@@ -52,6 +53,8 @@ def train(
         "precision": precision,
     }
     changed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if precision is None and choose_device(device) == "cpu":
+        changed["precision"] = "32-true"  # half precision gains nothing there
     changed |= {"decoupled_decay": decoupled_decay, "symmetries": symmetries}
     config = replace(PRESETS[preset], seed=seed, checkpoint_every=checkpoint_every, **changed)
     settings = dict(_parse_setting(text) for text in setting or [])
