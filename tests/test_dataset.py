@@ -72,6 +72,15 @@ def test_too_few_samples_are_refused(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_samples_of_two_equations_do_not_share_a_file(tmp_path):
+    darcy, poisson = samples_of(Family("darcy", resolution=8), 1), samples_of(Family(resolution=8), 1)
+    with pytest.raises(BenoError, match="one equation"):
+        Block.pack(darcy + poisson)
+    with pytest.raises(BenoError, match="same arrays"):
+        write(tmp_path / "data.h5", Metadata.of_family(Family(), 0, 2), [Block.pack(darcy), Block.pack(poisson)])
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_summary_agrees_with_the_whole(tmp_path):
     family = Family("darcy", resolution=8)
     samples = samples_of(family)

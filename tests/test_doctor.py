@@ -11,7 +11,8 @@ from beno.dataset import Metadata
 from beno.doctor import diagnose, examine, mend
 from beno.errors import BenoError
 from beno.finite_volume import solve
-from beno.geometry import DIRECTION_NAMES
+from beno.geometry import DIRECTION_NAMES, Domain
+from beno.problem import poisson
 from beno.random_problems import Family
 from beno.sample import Sample
 
@@ -191,3 +192,25 @@ def test_samples_that_differ_in_kappa_alone_are_not_the_same():
 def test_a_tolerance_must_be_a_positive_number(tolerance):
     with pytest.raises(BenoError, match="tolerance"):
         examine([], tolerance=tolerance)
+
+
+@pytest.mark.parametrize("contrast", [10.0, 1e4, 1e6])
+def test_labels_in_single_precision_are_sound_whatever_kappa(contrast):
+    sample = Sample.of(solve(Family("darcy", contrast=contrast, resolution=32).problem(0, 0)))
+    report = examine([replace(sample, u=sample.u.astype(np.float32).astype(float))])
+    assert report.healthy, list(report.findings())
+
+
+def test_rounding_makes_no_sample_look_swapped():
+    for resolution in (3, 4):
+        domain = Domain.square(resolution)
+        for seed in range(30):
+            f = 1e8 if seed == 0 else np.random.default_rng(seed).normal(size=len(domain.points))
+            assert not diagnose(Sample.of(solve(poisson(domain, f=f)))).transposed
+
+
+def test_a_shifted_neumann_solution_is_found_and_mended():
+    sample = sample_of(boundary="neumann")
+    shifted = replace(sample, u=sample.u + 3)
+    assert not examine([shifted]).healthy
+    np.testing.assert_allclose(mend(shifted, np.zeros(4, dtype=bool)).u, sample.u, atol=1e-12)

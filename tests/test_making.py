@@ -100,6 +100,22 @@ def test_blocks_of_another_dataset_are_not_taken_up(tmp_path):
     assert_same(target, tmp_path / "clean.h5")
 
 
+def test_a_damaged_block_is_made_again(tmp_path):
+    target = tmp_path / "data.h5"
+    count = 2 * MOST_SAMPLES_A_BLOCK
+
+    def stop(done):
+        if done == MOST_SAMPLES_A_BLOCK:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        make(SMALL, 5, count, target, progress=stop)
+    (tmp_path / ".data.h5.parts" / "000000000.h5").write_bytes(b"")
+    make(SMALL, 5, count, target)
+    make(SMALL, 5, count, tmp_path / "clean.h5")
+    assert_same(target, tmp_path / "clean.h5")
+
+
 def test_two_at_once_on_one_file_are_kept_apart(tmp_path):
     target = tmp_path / "data.h5"
 

@@ -119,8 +119,10 @@ class Block:
         for group, names in (("points", POINT_ARRAYS), ("panels", PANEL_ARRAYS)):
             for field, name in names.items():
                 parts = [getattr(sample, field) for sample in samples]
-                if any(part is None for part in parts):
+                if all(part is None for part in parts):
                     continue
+                if any(part is None for part in parts):
+                    raise BenoError(f"some samples have a {field} and some have none; a dataset holds one equation")
                 arrays[f"{group}/{name}"] = np.concatenate(parts).astype(STORED_TYPE.get(field, np.float64))
         return cls(
             arrays,
@@ -132,10 +134,17 @@ class Block:
         return len(self.points)
 
 
-def write(path: Path, metadata: Metadata, blocks: Iterable[Block], lasting: bool = True) -> None:
+def write(
+    path: Path,
+    metadata: Metadata,
+    blocks: Iterable[Block],
+    splits: np.ndarray | None = None,
+    lasting: bool = True,
+) -> None:
     """Write a whole dataset, or nothing: a kill at any moment leaves no file under this name.
 
-    A file that is not to last holds one block, laid down as it is: quicker to write and to read, but larger.
+    ``splits`` gives each sample's split; by default they follow from the count. A file that is not to
+    last holds one block, laid down as it is: quicker to write and to read, but larger.
     """
     if metadata.samples < 1:
         raise BenoError(f"{path}: there are no samples to write")
@@ -143,6 +152,8 @@ def write(path: Path, metadata: Metadata, blocks: Iterable[Block], lasting: bool
         file.attrs.update(format=FORMAT, version=VERSION, metadata=metadata.to_json())
         ends = {"points": [np.zeros(1, dtype=np.int64)], "panels": [np.zeros(1, dtype=np.int64)]}
         for block in blocks:
+            if "points" in file and block.arrays.keys() != set(_array_names(file)):
+                raise BenoError(f"{path}: its samples do not all have the same arrays")
             for name, values in block.arrays.items():
                 if lasting:
                     _append(file, name, values)
@@ -156,7 +167,11 @@ def write(path: Path, metadata: Metadata, blocks: Iterable[Block], lasting: bool
         written = len(file["offsets/points"]) - 1
         if written != metadata.samples:
             raise BenoError(f"{path}: {written} samples were written where the metadata says {metadata.samples}")
-        file["split"] = split_numbers(written)
+        file["split"] = split_numbers(written) if splits is None else splits
+
+
+def _array_names(file: h5py.File) -> list[str]:
+    return [f"{group}/{name}" for group in ("points", "panels") for name in file[group]]
 
 
 def _append(file: h5py.File, name: str, values: np.ndarray) -> None:

@@ -48,7 +48,7 @@ def make(
     size = max(1, min(MOST_SAMPLES_A_BLOCK, MOST_CELLS_A_BLOCK // family.resolution**2))
     with _parts_folder(path, metadata) as folder:
         parts = {start: folder / f"{start:09d}.h5" for start in range(0, samples, size)}
-        missing = [start for start, part in parts.items() if not part.exists()]
+        missing = [start for start, part in parts.items() if not _is_whole(part, min(size, samples - start))]
         done = samples - sum(min(size, samples - start) for start in missing)
         progress(done)
         ranges = [(start, min(start + size, samples)) for start in missing]
@@ -141,6 +141,17 @@ def _locked(lock: Path, path: Path) -> Iterator[None]:
         except BlockingIOError:
             raise BenoError(f"another process is making {path} right now") from None
         yield
+
+
+def _is_whole(part: Path, samples: int) -> bool:
+    """A block that a loss of power left empty or short is made again."""
+    if not part.exists():
+        return False
+    try:
+        with Dataset(part) as dataset:
+            return len(dataset) == samples
+    except BenoError:
+        return False
 
 
 def _read_parts(parts: list[Path]) -> Iterator[Block]:

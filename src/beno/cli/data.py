@@ -188,7 +188,9 @@ def _mend(patient: _Patient, report: "Report", out: Path) -> "Report":
             except BenoError as error:
                 raise BenoError(f"{patient.path}, sample {index}: {error}") from error
 
-    write(out, replace(patient.metadata, origin="mended"), blocks())
+    if out.resolve() == patient.path.resolve():
+        raise BenoError(f"{out} is the file to be mended; give the mended one another name")
+    write(out, replace(patient.metadata, origin="mended"), blocks(), patient.splits)
     with Dataset(out) as dataset:
         return examine(dataset, dataset.split_number, report.tolerance, dataset.metadata)
 
