@@ -88,7 +88,9 @@ def assemble(problem: Problem) -> System:
     present = rows >= 0
     column_start = np.zeros(len(near) + 1, dtype=rows.dtype)
     column_start[1:] = np.cumsum(present.ravel(), dtype=rows.dtype)[4::5]
-    matrix = sparse.csc_array((values[present], rows[present], column_start), shape=(len(near), len(near)))
+    # Filled in by hand: the constructor's checks of what is sound would take as long as all of the above.
+    matrix = sparse.csc_array((len(near), len(near)))
+    matrix.data, matrix.indices, matrix.indptr = values[present], rows[present], column_start
     return System(problem, matrix, wall * b)
 
 
