@@ -1,7 +1,6 @@
 """Weights on disk: safetensors with a JSON header. Loading one never runs code from it."""
 
 import json
-import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 import beno
-from beno.dataset import Metadata
+from beno.dataset import Metadata, whole_file_or_none
 from beno.errors import BenoError
 from beno.models import MODELS, make_config, make_model
 from beno.scaling import Scales
@@ -51,15 +50,12 @@ class Header:
 
 def save(path: Path, header: Header, tensors: dict[str, Tensor]) -> None:
     """Write beside the place, then rename: the file is the old one or the new one, never half of either."""
-    unfinished = path.with_name(f".{path.name}.unfinished")
     metadata = {"format": FORMAT, "version": str(VERSION), "header": header.to_json()}
-    try:
-        save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, unfinished, metadata)
-        os.replace(unfinished, path)
-    except (OSError, SafetensorError) as error:
-        raise BenoError(f"cannot write {path}: {error}") from error
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with whole_file_or_none(path) as unfinished:
+        try:
+            save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, unfinished, metadata)
+        except SafetensorError as error:
+            raise BenoError(f"cannot write {path}: {error}") from error
 
 
 def load(path: Path) -> tuple[Header, dict[str, Tensor]]:

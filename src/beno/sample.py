@@ -50,7 +50,7 @@ class Sample:
             panel_coefficient=problem.panel_coefficient,
         )
 
-    @property
+    @cached_property
     def domain(self) -> Domain:
         """The cells that the points say are inside."""
         mask = np.zeros((self.resolution, self.resolution), dtype=bool)

@@ -26,10 +26,11 @@ from beno.dataset import Dataset, Metadata
 from beno.device import choose_device
 from beno.errors import BenoError
 from beno.models import make_config, make_model
+from beno.operator import BEST
 from beno.scaling import Scales
 from beno.symmetry import SYMMETRIES, transformed
 
-STATE, BEST, LOG = "state.safetensors", "best.safetensors", "log.jsonl"
+STATE, LOG = "state.safetensors", "log.jsonl"
 VALIDATION_BATCH = 100
 PRECISIONS = ("32-true", "bf16-mixed")
 

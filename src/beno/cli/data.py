@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from beno.cli.progress import progress_bar
+
 if TYPE_CHECKING:
     import numpy as np
-    from rich.progress import Progress
 
     from beno.doctor import Report
     from beno.sample import Sample
@@ -44,7 +45,7 @@ def make(
         boundary_amplitude=boundary_amplitude,
         contrast=contrast,
     )
-    with _progress() as progress:
+    with progress_bar() as progress:
         task = progress.add_task(f"making {out.name}", total=samples)
         make_dataset(
             family, seed, samples, out, workers, dask, progress=lambda done: progress.update(task, completed=done)
@@ -101,7 +102,7 @@ def check(
     from beno.geometry import DIRECTION_NAMES
 
     patient = _Patient(path)
-    with _progress() as progress:
+    with progress_bar() as progress:
         report = examine(
             progress.track(patient, total=len(patient), description="examining"),
             patient.splits,
@@ -193,19 +194,3 @@ def _mend(patient: _Patient, report: "Report", out: Path) -> "Report":
     write(out, replace(patient.metadata, origin="mended"), blocks(), patient.splits)
     with Dataset(out) as dataset:
         return examine(dataset, dataset.split_number, report.tolerance, dataset.metadata)
-
-
-def _progress() -> "Progress":
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )

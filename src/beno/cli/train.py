@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from beno.cli.progress import progress_bar
+
 if TYPE_CHECKING:
     from beno.operator import LearnedOperator
 
@@ -62,8 +64,17 @@ def train(
     fabric = make_fabric(config.precision, device)
     with Dataset(data) as dataset:
         run = Run(out, dataset, model, settings, config, fabric, resume)
-    with _Progress(run.epoch, config.epochs, visible=fabric.is_global_zero) as progress:
-        outcome = run.train(progress.show, limit)
+    with progress_bar(visible=fabric.is_global_zero) as progress:
+        task = progress.add_task("training", completed=run.epoch, total=config.epochs)
+        outcome = run.train(
+            lambda record: progress.update(
+                task,
+                completed=record.epoch,
+                description=f"train {record.train_loss:.4f}  validation {record.validation_loss:.4f} "
+                f"(relative L2 {record.validation_relative_l2:.3f})",
+            ),
+            limit,
+        )
     close_fabric(fabric)
     if fabric.is_global_zero:
         typer.echo(
@@ -170,31 +181,3 @@ def _parse_duration(text: str) -> float:
     if not seconds > 0:
         raise BenoError(f"--time-limit {text!r} is not a duration such as 90s, 9m or 2h")
     return seconds
-
-
-class _Progress:
-    """A bar over the epochs, with the losses and the time left."""
-
-    def __init__(self, done: int, epochs: int, visible: bool) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        console = Console(stderr=True)
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        self._bar = Progress(*columns, console=console, disable=not (visible and console.is_terminal))
-        self._task = self._bar.add_task("training", completed=done, total=epochs)
-
-    def __enter__(self) -> "_Progress":
-        self._bar.start()
-        return self
-
-    def __exit__(self, *details: object) -> None:
-        self._bar.stop()
-
-    def show(self, record) -> None:  # type: ignore[no-untyped-def]
-        self._bar.update(
-            self._task,
-            completed=record.epoch,
-            description=f"train {record.train_loss:.4f}  validation {record.validation_loss:.4f} "
-            f"(relative L2 {record.validation_relative_l2:.3f})",
-        )
