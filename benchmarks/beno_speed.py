@@ -103,9 +103,14 @@ def main() -> None:
     record("beno_speed", vars(options) | {"seed": 0}, figures)
 
 
+def plan_for(cohort, batch_size: int, seed: int):
+    rng = np.random.default_rng(seed)
+    return cohort.plan(rng.permutation(len(cohort))[:batch_size], rng)
+
+
 def measure(folder: Path, variant: str, settings: dict, batch_size: int, product: float, copy: float) -> dict:
     config = PRESETS["fast"]
-    fabric = make_fabric(config.precision)
+    fabric = make_fabric()
     with Dataset(folder / "four.h5") as dataset:
         run = Run(
             Path(tempfile.mkdtemp(dir=folder)) / "run",
@@ -115,11 +120,11 @@ def measure(folder: Path, variant: str, settings: dict, batch_size: int, product
             fabric=fabric,
         )
     cohort = run.train_set
-    batches = [np.random.default_rng(i).permutation(len(cohort))[:batch_size] for i in range(10)]
+    plans = [plan_for(cohort, batch_size, i) for i in range(10)]
     turn = iter(range(10**9))
-    train = seconds(lambda: run._step(batches[next(turn) % 10]))
+    train = seconds(lambda: run._step(plans[next(turn) % 10]))
     run.network.eval()
-    with torch.no_grad(), fabric.autocast():
+    with torch.no_grad(), run.autocast():
         batch = cohort.batch(np.arange(min(100, len(cohort))))
         infer = seconds(lambda: run.network(batch)) / len(batch)
     model = run.network.config

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from beno.batch import BatchSize, Cohort, copy_into
+from beno.batch import BatchSize, Cohort
+from beno.captured import tensors_of
 from beno.errors import BenoError
 from beno.scaling import Scales
+from beno.variety import Plan, Variety
 from tests.learning import cohort_of, sample_with_hole, samples_of
 
 
@@ -66,12 +68,16 @@ def test_the_common_size_fits_random_batches():
     assert sum(fitting) >= 48
 
 
-def test_one_batch_is_copied_into_another(samples):
+def test_feeds_of_one_size_have_the_same_tensors(samples):
     cohort = cohort_of(samples)
-    size = BatchSize(2, 900, 8000)
-    target, source = (cohort.padded_batch(np.array(chosen), size) for chosen in ([0, 1], [2, 3]))
-    copy_into(target, source)
-    assert torch.equal(target.u, source.u) and torch.equal(target.wiring.reverse, source.wiring.reverse)
+    feeds = [cohort.feed(Plan(np.array(chosen), np.ones(2)), samples=2) for chosen in ([0, 1], [2, 3])]
+    shapes = [[tensor.shape for tensor in tensors_of(feed)] for feed in feeds]
+    assert shapes[0] == shapes[1] and len(shapes[0]) > 15
+
+
+def test_a_model_on_graphs_takes_no_parts_of_samples(samples):
+    with pytest.raises(BenoError, match="whole samples"):
+        Cohort.of(samples, Scales(), variety=Variety(parts=2))
 
 
 def test_scales_keep_zero_at_zero_and_come_from_what_they_are_given(samples):

@@ -1,3 +1,19 @@
 """Learned operators for elliptic PDEs on domains of complex shape, with the exact solvers to trust them by."""
 
-__version__ = "0.1.0"
+from typing import TYPE_CHECKING, Any
+
+from beno.version import __version__
+
+if TYPE_CHECKING:
+    from beno.shipped import load, solve
+
+__all__ = ["__version__", "load", "solve"]
+
+
+def __getattr__(name: str) -> Any:
+    """``beno.load`` and ``beno.solve`` bring in torch, which takes a second; nothing else here does."""
+    if name in ("load", "solve"):
+        from beno import shipped
+
+        return getattr(shipped, name)
+    raise AttributeError(f"module 'beno' has no attribute {name!r}")

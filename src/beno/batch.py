@@ -1,11 +1,11 @@
-"""Samples become tensors here and nowhere else.
+"""Samples as graphs on a device, for models that pass messages (`dense` is for those that act through the boundary).
 
 A `Cohort` holds many prepared samples on one device, on end; a `Batch` is some of them, picked out by a
 few gathers, so that training never waits for the host.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -17,6 +17,8 @@ from beno.graph import Graph, build_graph
 from beno.nn.segments import Wiring
 from beno.sample import Sample
 from beno.scaling import Scales
+from beno.symmetry import SYMMETRIES, transformed
+from beno.variety import Plan, Variety
 
 # Panels a unit of length on the paper's grid, by which positions along the boundary are counted.
 PANELS_A_SIDE = 32
@@ -42,7 +44,7 @@ class Prepared:
     after: Int[np.ndarray, " p"]
 
     @classmethod
-    def of(cls, sample: Sample, scales: Scales, nearest: int) -> "Prepared":
+    def of(cls, sample: Sample, scales: Scales, graph: Graph) -> "Prepared":
         n = len(sample.u)
         before, after = _ring_neighbours(sample.ring)
         return cls(
@@ -51,7 +53,7 @@ class Prepared:
             source=sample.source / scales.source,
             log_coefficient=np.zeros(n) if sample.coefficient is None else np.log(sample.coefficient),
             u=sample.u / scales.solution,
-            graph=build_graph(sample.points, nearest),
+            graph=graph,
             centres=sample.centres,
             centroid_distance=np.linalg.norm(sample.centres - sample.domain.centroid, axis=1),
             position=(np.cumsum(sample.lengths) - sample.lengths / 2) * PANELS_A_SIDE,
@@ -98,9 +100,15 @@ class Batch:
     def __len__(self) -> int:
         return len(self.point_counts)
 
-    def split(self, values: Float[Tensor, " n"]) -> tuple[Tensor, ...]:
+    def by_sample(self, values: Float[Tensor, " n"]) -> Float[Tensor, " s"]:
+        """Sums over each sample's points."""
+        if self.real_point is not None:
+            values = values * self.real_point
+        return torch.zeros(len(self), dtype=values.dtype, device=values.device).scatter_add(0, self.sample, values)
+
+    def split(self, values: Float[Tensor, "*b n"]) -> list[Tensor]:
         """Values at all points, sample by sample."""
-        return values.split(list(self.point_counts))
+        return list(values.split(list(self.point_counts), dim=-1))
 
 
 @dataclass(frozen=True)
@@ -123,10 +131,10 @@ class Cohort:
     PANEL_TENSORS = ("centres", "centroid_distance", "position", "g", "kind", "alpha", "before", "after")
     GRAPH_TENSORS = ("receiver", "sender", "reverse")
 
-    def __init__(self, prepared: Sequence[Prepared], device: torch.device | str = "cpu") -> None:
+    def __init__(self, prepared: Sequence[Prepared], device: torch.device | str = "cpu", views: int = 1) -> None:
         if not prepared:
             raise BenoError("there are no samples to batch")
-        self.device = torch.device(device)
+        self.device, self.views = torch.device(device), views
         self._points = {name: self._join([getattr(p, name) for p in prepared]) for name in self.POINT_TENSORS}
         self._edges = {name: self._join([getattr(p.graph, name) for p in prepared]) for name in self.GRAPH_TENSORS}
         self._edge_ends = self._join([p.graph.start[1:] for p in prepared])
@@ -137,12 +145,52 @@ class Cohort:
 
     @classmethod
     def of(
-        cls, samples: Iterable[Sample], scales: Scales, nearest: int = 8, device: torch.device | str = "cpu"
+        cls,
+        samples: Iterable[Sample],
+        scales: Scales,
+        nearest: int = 8,
+        device: torch.device | str = "cpu",
+        variety: Variety | None = None,
     ) -> "Cohort":
-        return cls([Prepared.of(sample, scales, nearest) for sample in samples], device)
+        """Every sample, or all its symmetries one after the other if the variety asks for them."""
+        variety = variety or Variety()
+        if variety.parts or variety.points:
+            raise BenoError("a model on graphs learns from whole samples: parts and points must be 0")
+        views = SYMMETRIES if variety.symmetries else 1
+        prepared = []
+        for sample in samples:
+            graph = build_graph(sample.points, nearest)  # the costly part, and the same however the sample is turned
+            prepared += [Prepared.of(transformed(sample, turn), scales, graph) for turn in range(views)]
+        return cls(prepared, device, views)
 
     def __len__(self) -> int:
-        return len(self.point_counts)
+        return len(self.point_counts) // self.views
+
+    def plan(self, indices: Int[np.ndarray, " s"], rng: np.random.Generator) -> Plan:
+        """Each sample in a random one of its views and, if there are several, with a random sign: all is linear."""
+        if self.views == 1:
+            return Plan(indices, np.ones(len(indices)))
+        views = rng.integers(self.views, size=len(indices))
+        return Plan(indices * self.views + views, rng.choice([-1.0, 1.0], size=len(indices)))
+
+    def feed(self, plan: Plan, samples: int | None = None) -> Batch:
+        """What a plan names, padded to the common size of so many samples if that is given and it fits."""
+        size = self.common_size(samples) if samples else None
+        batch = self.padded_batch(plan.rows, size) if size else None
+        batch = self._batch(plan.rows) if batch is None else batch
+        if self.views == 1:
+            return batch
+        sign = self._tensor(np.pad(plan.signs, (0, len(batch) - len(plan)), constant_values=1.0))
+        at_points = sign[batch.sample]
+        return replace(batch, source=batch.source * at_points, u=batch.u * at_points, g=batch.g * sign[:, None])
+
+    def open(self, feed: Batch) -> Batch:
+        return feed
+
+    def smallest(self, samples: int) -> Plan:
+        """A plan that surely fits the common size."""
+        rows = np.argsort(self.edge_counts)[:samples]
+        return Plan(rows, np.ones(len(rows)))
 
     def common_size(self, samples: int) -> BatchSize:
         """A size that almost every batch of so many samples fits: three deviations over the mean."""
@@ -157,11 +205,14 @@ class Cohort:
         counts = (len(indices), int(self.point_counts[indices].sum()), int(self.edge_counts[indices].sum()))
         if not size.holds(*counts):
             return None
-        return _pad_batch(self.batch(indices), size, counts[1], counts[2], int(self.panel_counts.max()))
+        return _pad_batch(self._batch(indices), size, counts[1], counts[2], int(self.panel_counts.max()))
 
     def batch(self, indices: Int[np.ndarray, " s"] | range | None = None) -> Batch:
-        """The samples with these indices, or all. Nothing here waits for the device."""
-        chosen = np.arange(len(self)) if indices is None else np.asarray(indices)
+        """The samples with these indices, or all, as they are."""
+        return self._batch((np.arange(len(self)) if indices is None else np.asarray(indices)) * self.views)
+
+    def _batch(self, chosen: Int[np.ndarray, " s"]) -> Batch:
+        """Nothing here waits for the device."""
         points, sample = self._rows(self.point_counts, chosen)
         edges, sample_of_edge = self._rows(self.edge_counts, chosen)
         first_point = self._tensor(_starts(self.point_counts[chosen]))
@@ -257,14 +308,3 @@ def _pad_batch(batch: Batch, size: BatchSize, points: int, edges: int, panels: i
         real_point=torch.arange(size.points, device=device) < points,
         point_counts=(*batch.point_counts, *[0] * extra_samples),
     )
-
-
-def copy_into(target: Batch, source: Batch) -> None:
-    """Overwrite a batch's tensors with those of another of the same size."""
-    for field in fields(Batch):
-        old, new = getattr(target, field.name), getattr(source, field.name)
-        if isinstance(old, Tensor):
-            old.copy_(new)
-        elif isinstance(old, Wiring):
-            for part in fields(Wiring):
-                getattr(old, part.name).copy_(getattr(new, part.name))

@@ -10,11 +10,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-import beno
 from beno.dataset import Metadata, whole_file_or_none
 from beno.errors import BenoError
 from beno.models import MODELS, make_config, make_model
 from beno.scaling import Scales
+from beno.version import __version__
 
 FORMAT = "beno-checkpoint"
 VERSION = 1
@@ -31,7 +31,7 @@ class Header:
     training: dict[str, Any] = field(default_factory=dict)
     epoch: int = 0  # how many were done
     validation_loss: float = float("inf")
-    beno_version: str = beno.__version__
+    beno_version: str = __version__
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

@@ -12,10 +12,10 @@ from typing import Any
 import h5py
 import numpy as np
 
-import beno
 from beno.errors import BenoError
 from beno.random_problems import Family
 from beno.sample import Sample
+from beno.version import __version__
 
 FORMAT = "beno-dataset"
 VERSION = 1
@@ -57,7 +57,7 @@ class Metadata:
     boundary_amplitude: float | None = None
     contrast: float | None = None
     alpha_range: tuple[float, float] | None = None
-    beno_version: str = beno.__version__
+    beno_version: str = __version__
 
     @classmethod
     def of_family(cls, family: Family, seed: int, samples: int) -> "Metadata":

@@ -27,6 +27,11 @@ class Potential:
     at_panels: Float[np.ndarray, " p"]
     normal_derivative: Float[np.ndarray, " p"]
 
+    def data(self, problem: Problem) -> Float[np.ndarray, " p"]:
+        """What the boundary conditions make of it, as g is given: v, its normal derivative, or Robin's sum of them."""
+        of_kind = (self.at_panels, self.normal_derivative, problem.alpha * self.at_panels + self.normal_derivative)
+        return np.choose(problem.kind, of_kind)
+
 
 def grid_potential(problem: Problem) -> Potential:
     domain = problem.domain

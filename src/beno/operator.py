@@ -3,17 +3,20 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import nn
 
-from beno.batch import Batch, Cohort
+from beno.assembled import AssembledOperator
 from beno.checkpoint import Header, load_model
 from beno.errors import BenoError
-from beno.problem import Kind, Problem
+from beno.geometry import Domain
+from beno.problem import Field, Kind, Problem, darcy, poisson
 from beno.sample import Sample
+from beno.shape import Shape
 from beno.solution import Solution, reconstruct
 
 BEST = "best.safetensors"
@@ -29,7 +32,7 @@ TRAINED_KINDS = {
 class LearnedOperator:
     def __init__(self, header: Header, model: nn.Module, device: torch.device | str = "cpu") -> None:
         self.header, self.device = header, torch.device(device)
-        self.model = model.to(self.device).eval()
+        self.model: Any = model.to(self.device).eval()
 
     @classmethod
     def load(cls, path: Path | str, device: torch.device | str = "cpu") -> "LearnedOperator":
@@ -40,6 +43,30 @@ class LearnedOperator:
                 raise BenoError(f"{path} has no trained weights: {BEST} is missing")
             path = path / BEST
         return cls(*load_model(path), device)
+
+    def assemble(
+        self,
+        domain: Domain | Shape,
+        kind: Kind | np.ndarray = Kind.DIRICHLET,
+        alpha: Field = 0.0,
+        kappa: Field | None = None,
+    ) -> AssembledOperator:
+        """A harmonic operator on one shape as a matrix, for any number of right-hand sides.
+
+        On a `Shape` of bare points and panels the walls are Dirichlet's and the equation Laplace's.
+        """
+        if not hasattr(self.model, "kernel"):
+            raise BenoError(f"{self.header.model} is not linear in f and g and has no matrix; a harmonic operator has")
+        half = self.device.type == "cuda"
+        if isinstance(domain, Shape):
+            self._require_kinds("poisson", {Kind.DIRICHLET})
+            return AssembledOperator(self.model, domain, half_precision=half)
+        if kappa is None:
+            problem = poisson(domain, kind=kind, alpha=alpha)
+        else:
+            problem = darcy(domain, kappa, kind=kind, alpha=alpha)
+        self._require_trained_for(problem)
+        return AssembledOperator(self.model, Shape.of(domain), problem, half)
 
     def solve(self, problem: Problem) -> Solution:
         """The same call as every solver's; ``solution.at(points)`` asks the model about other points."""
@@ -61,22 +88,27 @@ class LearnedOperator:
         predicted: list[np.ndarray] = []
         for start in range(0, len(samples), batch_size):
             some = samples[start : start + batch_size]
-            cohort = Cohort.of(some, self.header.scales, self.header.config["nearest"], self.device)
-            batch = cohort.batch()
+            batch = self.model.cohort(some, self.header.scales, self.model.config, self.device).batch()
             values = self.run(batch).float() * self.header.scales.solution
-            predicted += [part.cpu().double().numpy() for part in values.split(list(batch.point_counts), dim=1)]
+            predicted += [part.cpu().double().numpy() for part in batch.split(values)]
         return predicted
 
-    def run(self, batch: Batch) -> torch.Tensor:
+    def run(self, batch: Any) -> torch.Tensor:
         """The model on a batch, in half precision where the device gains by it."""
         with torch.autocast("cuda", dtype=torch.bfloat16, enabled=self.device.type == "cuda"):
-            return self.model.branches(batch)  # type: ignore[operator]
+            return self.model.branches(batch)
 
     def _require_trained_for(self, problem: Problem) -> None:
+        problem.require_solvable()
+        self._require_kinds(problem.equation, {Kind(kind) for kind in np.unique(problem.kind)})
+        if problem.is_pure_neumann and self.header.data.boundary != "neumann":
+            raise BenoError(f"this {self.header.model} needs a wall that fixes u; with Neumann walls alone none does")
+
+    def _require_kinds(self, equation: str, kinds: set[Kind]) -> None:
         trained = self.header.data
-        if problem.equation != trained.equation:
-            raise BenoError(f"this {self.header.model} was trained for {trained.equation}, not for {problem.equation}")
-        foreign = {Kind(kind) for kind in np.unique(problem.kind)} - TRAINED_KINDS[trained.boundary]
+        if equation != trained.equation:
+            raise BenoError(f"this {self.header.model} was trained for {trained.equation}, not for {equation}")
+        foreign = kinds - TRAINED_KINDS[trained.boundary]
         if foreign:
             names = ", ".join(kind.name.lower() for kind in sorted(foreign))
             raise BenoError(f"this {self.header.model} was trained for {trained.boundary} boundaries, not for {names}")

@@ -62,6 +62,24 @@ def plot_prediction(sample: Sample, branches: Float[np.ndarray, "b n"], title: s
     return figure
 
 
+def plot_solved(sample: Sample, predicted: Float[np.ndarray, " n"], title: str) -> Figure:
+    """The problem, what the operator says, the exact solution on the same scale, and the error on its own."""
+    figure, axes = plt.subplots(1, 5, figsize=(20.5, 4.1), layout="constrained")
+    largest = max(float(np.abs(values).max()) for values in (sample.u, predicted))
+    draw_field(axes[0], sample, sample.source, "source f")
+    draw_walls(axes[1], sample, float(np.abs(sample.g).max()) or 1.0, width=7, label="boundary values g")
+    axes[1].set(xlabel="x", ylabel="y", xlim=(-0.04, 1.04), ylim=(-0.04, 1.04), aspect="equal")
+    draw_field(axes[2], sample, predicted, "u", largest=largest)
+    draw_field(axes[3], sample, sample.u, "u", largest=largest)
+    draw_field(axes[4], sample, predicted - sample.u, "learned - exact")
+    for axis, name in zip(axes, ("source f", "boundary values g", "learned u", "exact u", "error"), strict=True):
+        axis.set_title(name)
+        if axis is not axes[1]:
+            draw_outline(axis, sample)
+    figure.suptitle(f"{title}, relative L2 error {100 * relative_l2(predicted, sample.u):.2g} %")
+    return figure
+
+
 def draw_solution(axes: Axes, sample: Sample) -> None:
     """u inside, g on the walls; on one scale where both are the same quantity."""
     dirichlet_only = bool((sample.kind == Kind.DIRICHLET).all())
@@ -95,11 +113,13 @@ def draw_field(
     axes.set(xlabel="x", ylabel="y", xlim=(-0.04, 1.04), ylim=(-0.04, 1.04), aspect="equal")
 
 
-def draw_walls(axes: Axes, sample: Sample, largest: float) -> None:
-    walls = LineCollection(list(_segments(sample, outward=0.012)), cmap=SIGNED, linewidths=4, capstyle="butt")
+def draw_walls(axes: Axes, sample: Sample, largest: float, width: float = 4, label: str | None = None) -> None:
+    walls = LineCollection(list(_segments(sample, outward=0.012)), cmap=SIGNED, linewidths=width, capstyle="butt")
     walls.set_array(sample.g)
     walls.set_clim(-largest, largest)
     axes.add_collection(walls)
+    if label:
+        axes.figure.colorbar(walls, ax=axes, label=label, shrink=0.9)
 
 
 def draw_outline(axes: Axes, sample: Sample) -> None:

@@ -23,7 +23,7 @@ def matrix(symmetry: int) -> Int[np.ndarray, "2 2"]:
 
 
 def transformed(sample: Sample, symmetry: int) -> Sample:
-    """The sample turned or mirrored about the square's centre, its points and panels in their usual order."""
+    """The sample turned or mirrored about the square's centre; its points keep their order, its panels have theirs."""
     if symmetry == 0:
         return sample
     move = matrix(symmetry)
@@ -32,7 +32,7 @@ def transformed(sample: Sample, symmetry: int) -> Sample:
         points=_about_centre(sample.points, move),
         centres=_about_centre(sample.centres, move),
         normals=sample.normals @ move.T,
-    ).in_grid_order()
+    )
     return _with_panels(moved, _match(moved.centres, moved.domain.panels.centres, moved.resolution))
 
 

@@ -19,20 +19,21 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from beno import checkpoint
-from beno.batch import Batch, Cohort
 from beno.captured import CapturedStep
 from beno.checkpoint import Header
-from beno.dataset import Dataset, Metadata
+from beno.dataset import Dataset
 from beno.device import choose_device
 from beno.errors import BenoError
-from beno.models import make_config, make_model
+from beno.models import MODELS, make_config, make_model, require_model
 from beno.operator import BEST
 from beno.scaling import Scales
-from beno.symmetry import SYMMETRIES, transformed
+from beno.variety import Plan, Variety
 
 STATE, LOG = "state.safetensors", "log.jsonl"
 VALIDATION_BATCH = 100
+TINY = 1e-12
 PRECISIONS = ("32-true", "bf16-mixed")
+LOSSES = ("mean square", "relative")
 
 
 @dataclass(frozen=True)
@@ -52,14 +53,35 @@ class TrainingConfig:
     checkpoint_every: int = 1  # epochs
     decoupled_decay: bool = False  # decay the weights themselves (AdamW) instead of adding to the gradient
     symmetries: bool = False  # show every sample in a random one of the square's symmetries, with a random sign
+    parts: int = 0  # subdomains cut out of every sample, which half of its showings are
+    points: int = 0  # of a sample that a step looks at, chosen anew each time; 0 for all
+    loss: str = "mean square"  # over points; or relative: the mean over samples of the relative L2 error
+    validate_every: int = 1  # epochs
     captured: bool = False  # on a GPU, replay each step as one CUDA graph over padded batches
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "learning_rate", "first_restart", "restart_factor", "checkpoint_every"):
+        for name in (
+            "epochs",
+            "batch_size",
+            "learning_rate",
+            "first_restart",
+            "restart_factor",
+            "checkpoint_every",
+            "validate_every",
+        ):
             if not getattr(self, name) > 0:
                 raise BenoError(f"{name.replace('_', ' ')} is {getattr(self, name)}; it must be positive")
         if self.precision not in PRECISIONS:
             raise BenoError(f"there is no precision {self.precision!r}; there is {', '.join(PRECISIONS)}")
+        if self.loss not in LOSSES:
+            raise BenoError(f"there is no loss {self.loss!r}; there is {', '.join(LOSSES)}")
+        for name in ("parts", "points"):
+            if getattr(self, name) < 0:
+                raise BenoError(f"{name} is {getattr(self, name)}; it must not be negative")
+
+    @property
+    def variety(self) -> Variety:
+        return Variety(self.symmetries, self.parts, self.points)
 
     def rate(self, epoch: int, step: int = 10**9) -> float:
         """Cosine annealing with warm restarts (Loshchilov & Hutter 2016), by epoch."""
@@ -82,12 +104,29 @@ PRESETS = {
         precision="bf16-mixed",
         captured=True,
     ),
+    "harmonic": TrainingConfig(
+        epochs=1000,
+        batch_size=16,
+        learning_rate=1e-3,
+        weight_decay=1e-3,
+        decoupled_decay=True,
+        first_restart=1000,  # one cosine over the whole run
+        warm_up=200,
+        clip=1.0,
+        precision="bf16-mixed",
+        symmetries=True,
+        parts=6,
+        points=256,
+        loss="relative",
+        validate_every=5,
+        captured=True,
+    ),
 }
 
 
 @dataclass(frozen=True)
 class EpochRecord:
-    """What is logged of one epoch. Losses are mean squares in units of the scaled solution."""
+    """What is logged of one epoch. Mean squares are in units of the scaled solution."""
 
     epoch: int  # counted from 1
     train_loss: float
@@ -119,7 +158,7 @@ class Run:
         resume: bool = False,
     ) -> None:
         self.folder, self.config = folder, config or TrainingConfig()
-        self.fabric = fabric or make_fabric(self.config.precision, "cpu")
+        self.fabric = fabric or make_fabric("cpu")
         self._claim(resume)
         torch.set_float32_matmul_precision("highest" if self.config.precision == "32-true" else "high")
         train_indices, validation_indices = dataset.indices("train"), dataset.indices("validation")
@@ -128,17 +167,17 @@ class Run:
                 f"{dataset.path} has {len(train_indices)} samples to train on and {len(validation_indices)}"
                 " to validate with; both are needed (10 samples or more have them)"
             )
-        model_config = make_config(model, {**problem_settings(dataset.metadata), **(settings or {})})
+        require_model(model)
+        model_config = make_config(model, {**MODELS[model][1].settings_for(dataset.metadata), **(settings or {})})
         scales = Scales.fit(dataset[int(index)] for index in train_indices)
         self.header = Header(model, asdict(model_config), scales, dataset.metadata, asdict(self.config))
         device = self.fabric.device
-        self._views = SYMMETRIES if self.config.symmetries else 1
-        training = (
-            transformed(dataset[int(index)], symmetry) for index in train_indices for symmetry in range(self._views)
-        )
+        training = (dataset[int(index)] for index in train_indices)
         validation = (dataset[int(index)] for index in validation_indices)
-        self.train_set = Cohort.of(training, scales, model_config.nearest, device)
-        self.validation_set = Cohort.of(validation, scales, model_config.nearest, device)
+        network_class = MODELS[model][0]
+        self.train_set = network_class.cohort(training, scales, model_config, device, self.config.variety)
+        self.validation_set = network_class.cohort(validation, scales, model_config, device)
+        self._validation_points = int(self.validation_set.point_counts.sum())
         torch.manual_seed(self.config.seed)
         self.network: nn.Module = make_model(model, model_config)
         on_gpu = device.type == "cuda"
@@ -157,8 +196,9 @@ class Run:
             self._load_state()
         self._captured: CapturedStep | None = None
         if self.config.captured and on_gpu and self.fabric.world_size == 1:
-            size = self.train_set.common_size(self.config.batch_size)
-            self._captured = CapturedStep(self._update, self.optimizer, self._rate, self.train_set, size)
+            samples = self.config.batch_size
+            feed = self.train_set.feed(self.train_set.smallest(samples), samples)
+            self._captured = CapturedStep(self._update, self.optimizer, self._rate, feed, samples)
         self._open_logs()
 
     def train(
@@ -168,12 +208,14 @@ class Run:
         started, before = time.monotonic(), self.seconds
         while self.epoch < self.config.epochs:
             train_loss = self._train_epoch()
-            validation_loss, relative_l2 = self.validate()
             self.epoch += 1
+            last = self.epoch == self.config.epochs
+            looked = last or self.epoch % self.config.validate_every == 0
+            validation_loss, relative_l2 = self.validate() if looked else (math.nan, math.nan)
             self.seconds = before + time.monotonic() - started
             over = self._agree(time.monotonic() - started >= time_limit)
-            improved = validation_loss < self.best
-            self.best = min(self.best, validation_loss)
+            improved = validation_loss < self.best  # false where it is not a number
+            self.best = validation_loss if improved else self.best
             record = EpochRecord(
                 self.epoch, train_loss, validation_loss, relative_l2, self.config.rate(self.epoch - 1), self.seconds
             )
@@ -184,7 +226,7 @@ class Run:
                 if improved:
                     checkpoint.save(self.folder / BEST, self._header(validation_loss), self.network.state_dict())
                 self._log(record)
-                if over or self.epoch == self.config.epochs or self.epoch % self.config.checkpoint_every == 0:
+                if over or last or self.epoch % self.config.checkpoint_every == 0:
                     self._save_state()
             on_epoch(record)
             if over:
@@ -194,50 +236,40 @@ class Run:
         return Outcome(self.epoch, self.epoch >= self.config.epochs, self.best, self.seconds)
 
     def _train_epoch(self) -> float:
-        self.model.train()
+        self.network.train()
         config, fabric = self.config, self.fabric
-        order, signs = self._order()
-        steps = math.ceil(len(order) / config.batch_size)
+        rng = np.random.default_rng([config.seed, self.epoch])
+        plan = self.train_set.plan(rng.permutation(len(self.train_set)), rng)
+        steps = math.ceil(len(plan) / config.batch_size)
         total = torch.zeros((), device=fabric.device)
         for step in range(steps):
-            here = slice(step * config.batch_size, (step + 1) * config.batch_size)
             self._rate.fill_(config.rate(self.epoch, self.epoch * steps + step))
-            total += self._step(order[here], signs[here])
+            total += self._step(plan.take(slice(step * config.batch_size, (step + 1) * config.batch_size)))
         return float(cast(Tensor, fabric.all_reduce(total, reduce_op="mean"))) / steps
 
-    def _order(self) -> tuple[np.ndarray, np.ndarray]:
-        """The samples of this epoch, each in one of its views, and the sign that each is shown with."""
-        rng = np.random.default_rng([self.config.seed, self.epoch])
-        samples = rng.permutation(len(self.train_set) // self._views)
-        if self._views == 1:
-            return samples, np.ones(len(samples))
-        views = rng.integers(self._views, size=len(samples))
-        return samples * self._views + views, rng.choice([-1.0, 1.0], size=len(samples))
-
-    def _step(self, chosen: np.ndarray, signs: np.ndarray) -> Tensor:
-        mine, weight = self._share(chosen)
-        sign = torch.as_tensor(self._share(signs)[0], dtype=torch.float32)
-        # The mean over the whole batch's points, of which this process has a share: the backward
-        # pass of several processes averages, so each one's sum is counted as often as there are.
-        scale = weight * self.fabric.world_size / int(self.train_set.point_counts[chosen].sum())
+    def _step(self, plan: Plan) -> Tensor:
+        mine, weight = self._share(plan)
+        # The mean over the whole batch, of which this process has a share: the backward pass of
+        # several processes averages, so each one's sum is counted as often as there are.
+        relative = self.config.loss == "relative"
+        count = len(plan) if relative else int(self.train_set.point_counts[plan.rows].sum())
+        scale = np.zeros(self.config.batch_size if self._captured else len(mine))
+        scale[: len(mine)] = weight * self.fabric.world_size / count
+        scales = torch.as_tensor(scale, dtype=torch.float32).to(self.fabric.device, non_blocking=True)
         if self._captured is not None:
-            batch = self.train_set.padded_batch(mine, self._captured.size)
-            if batch is not None:
-                return self._captured(self._signed(batch, sign), scale)
-        batch = self._signed(self.train_set.batch(mine), sign)
-        return self._update(batch, torch.tensor(scale, device=self.fabric.device))
+            feed = self.train_set.feed(mine, self.config.batch_size)
+            if self._captured.fits(feed):
+                return self._captured(feed, scales)
+        return self._update(self.train_set.feed(mine), scales[: len(mine)])
 
-    def _signed(self, batch: Batch, sign: Tensor) -> Batch:
-        """The equation is linear: with f and g, u changes its sign."""
-        if self._views == 1:
-            return batch
-        sign = torch.nn.functional.pad(sign, (0, len(batch) - len(sign)), value=1.0).to(batch.g.device)
-        at_points = sign[batch.sample]
-        return replace(batch, source=batch.source * at_points, u=batch.u * at_points, g=batch.g * sign[:, None])
-
-    def _update(self, batch: Batch, scale: Tensor) -> Tensor:
+    def _update(self, feed: Any, scale: Float[Tensor, " s"]) -> Tensor:
         """One step of the optimizer, whose loss is returned."""
-        loss = scale * squared_error(self.model(batch), batch)
+        batch = self.train_set.open(feed)
+        with self.autocast():
+            predicted = self.model(batch)
+        relative = self.config.loss == "relative"
+        errors = relative_l2_by_sample(predicted, batch) if relative else squared_errors(predicted, batch)
+        loss = (scale * errors).sum()
         self.optimizer.zero_grad(set_to_none=True)
         self.fabric.backward(loss)
         if self.config.clip is not None:
@@ -245,23 +277,29 @@ class Run:
         self.optimizer.step()
         return loss.detach()
 
-    def _share(self, chosen: np.ndarray) -> tuple[np.ndarray, float]:
+    def autocast(self) -> torch.autocast:
+        """Ours, not Fabric's: that one would round the coordinates of a batch to half precision as well."""
+        half = self.config.precision == "bf16-mixed"
+        return torch.autocast(self.fabric.device.type, torch.bfloat16, enabled=half)
+
+    def _share(self, plan: Plan) -> tuple[Plan, float]:
         """This process's part of a batch; one that would have none works on any sample, for nothing."""
-        mine = chosen[self.fabric.global_rank :: self.fabric.world_size]
-        return (mine, 1.0) if len(mine) else (chosen[:1], 0.0)
+        mine = plan.take(slice(self.fabric.global_rank, None, self.fabric.world_size))
+        return (mine, 1.0) if len(mine) else (plan.take(slice(1)), 0.0)
 
     @torch.no_grad()
     def validate(self) -> tuple[float, float]:
-        """Mean squared error and mean relative L2, every process on the whole set."""
-        self.model.eval()
+        """The loss and the mean relative L2, every process on the whole set."""
+        self.network.eval()
         squares, relative = 0.0, 0.0
         for start in range(0, len(self.validation_set), VALIDATION_BATCH):
             batch = self.validation_set.batch(range(start, min(start + VALIDATION_BATCH, len(self.validation_set))))
-            with self.fabric.autocast():
+            with self.autocast():
                 predicted = self.network(batch)
-            squares += float(squared_error(predicted, batch))
+            squares += float(squared_errors(predicted, batch).sum())
             relative += float(relative_l2_by_sample(predicted, batch).sum())
-        return squares / int(self.validation_set.point_counts.sum()), relative / len(self.validation_set)
+        relative /= len(self.validation_set)
+        return (relative if self.config.loss == "relative" else squares / self._validation_points), relative
 
     def _header(self, validation_loss: float) -> Header:
         return replace(self.header, epoch=self.epoch, validation_loss=validation_loss)
@@ -331,39 +369,26 @@ class Run:
         return bool(self.fabric.broadcast(over))
 
 
-def squared_error(predicted: Float[Tensor, " n"], batch: Batch) -> Float[Tensor, ""]:
-    error = predicted.float() - batch.u
-    if batch.real_point is not None:
-        error = error * batch.real_point
-    return error.square().sum()
+def squared_errors(predicted: Float[Tensor, "*n"], batch: Any) -> Float[Tensor, " s"]:
+    """Summed over each sample's points."""
+    return batch.by_sample((predicted.float() - batch.u).square())
 
 
-def relative_l2_by_sample(predicted: Float[Tensor, " n"], batch: Batch) -> Float[Tensor, " s"]:
-    def norm(values: Tensor) -> Tensor:
-        squares = torch.zeros(len(batch), dtype=values.dtype, device=values.device)
-        return squares.scatter_add(0, batch.sample, values.square()).sqrt()
-
-    return norm(predicted.float() - batch.u) / norm(batch.u)
+def relative_l2_by_sample(predicted: Float[Tensor, "*n"], batch: Any) -> Float[Tensor, " s"]:
+    """Safe to take the slope of where a padded sample has no points at all."""
+    return (squared_errors(predicted, batch) / (batch.by_sample(batch.u.square()) + TINY) + TINY).sqrt()
 
 
-def problem_settings(metadata: Metadata) -> dict[str, Any]:
-    """What a model must be told of the problems that it is to learn."""
-    return {"coefficient": metadata.equation == "darcy", "kinds": metadata.boundary == "mixed"}
-
-
-def make_fabric(precision: str, device: str = "auto") -> Fabric:
+def make_fabric(device: str = "auto") -> Fabric:
     """One device, or as many processes as torchrun has started."""
-    import logging
     import os
 
-    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it announces each precision
     world = int(os.environ.get("WORLD_SIZE", "1"))
     nodes = world // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     fabric = Fabric(
         accelerator=choose_device(device),
         devices=world // nodes,
         num_nodes=nodes,
-        precision=precision,  # type: ignore[arg-type]
         strategy="ddp" if world > 1 else "auto",
     )
     fabric.launch()

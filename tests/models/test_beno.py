@@ -9,7 +9,7 @@ from torch import nn
 
 from beno.batch import Cohort, Prepared
 from beno.errors import BenoError
-from beno.graph import Graph
+from beno.graph import Graph, build_graph
 from beno.models import make_config
 from beno.models.beno import BENO, BENOConfig
 from beno.scaling import Scales
@@ -92,7 +92,7 @@ def test_the_order_of_the_nodes_does_not_matter(samples, settings):
 def test_the_order_of_edges_into_a_node_does_not_matter(samples):
     """Edges are kept by receiver; within one receiver their order is free."""
     model = model_of({})
-    prepared = Prepared.of(samples[0], Scales(), 8)
+    prepared = Prepared.of(samples[0], Scales(), build_graph(samples[0].points))
     graph = prepared.graph
     order = np.lexsort((-graph.sender, graph.receiver))
     place = np.argsort(order)

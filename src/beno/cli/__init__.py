@@ -6,16 +6,17 @@ from typing import Annotated
 
 import typer
 
-from beno import __version__
 from beno.cli.data import app as data_app
+from beno.cli.solve import solve
 from beno.cli.train import evaluate, plot, train
 from beno.errors import BenoError
+from beno.version import __version__
 
 INTERRUPTED = 130  # what a shell reports for a program stopped by Ctrl-C
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 app.add_typer(data_app, name="data")
-for command in (train, evaluate, plot):
+for command in (solve, train, evaluate, plot):
     app.command()(command)
 
 

@@ -61,7 +61,7 @@ def train(
     config = replace(PRESETS[preset], seed=seed, checkpoint_every=checkpoint_every, **changed)
     settings = dict(_parse_setting(text) for text in setting or [])
     limit = _parse_duration(time_limit) if time_limit else float("inf")
-    fabric = make_fabric(config.precision, device)
+    fabric = make_fabric(device)
     with Dataset(data) as dataset:
         run = Run(out, dataset, model, settings, config, fabric, resume)
     with progress_bar(visible=fabric.is_global_zero) as progress:

@@ -8,14 +8,20 @@ from torch import nn
 
 from beno.errors import BenoError
 from beno.models.beno import BENO, BENOConfig
+from beno.models.harmonic import Harmonic, HarmonicConfig
 
-MODELS: dict[str, tuple[type[nn.Module], type]] = {"beno": (BENO, BENOConfig)}
+# Each class makes its own batches, through `cohort`; each configuration knows what its model must be told of the data.
+MODELS: dict[str, tuple[Any, Any]] = {"beno": (BENO, BENOConfig), "harmonic": (Harmonic, HarmonicConfig)}
+
+
+def require_model(model: str) -> None:
+    if model not in MODELS:
+        raise BenoError(f"there is no model {model!r}; there is {', '.join(MODELS)}")
 
 
 def make_config(model: str, settings: Mapping[str, Any]) -> Any:
     """The model's configuration; an unknown setting, or one of the wrong type, is refused."""
-    if model not in MODELS:
-        raise BenoError(f"there is no model {model!r}; there is {', '.join(MODELS)}")
+    require_model(model)
     config_class = MODELS[model][1]
     known = {field.name: field.type for field in fields(config_class)}
     for name, value in settings.items():

@@ -10,6 +10,7 @@ The branches run side by side (see `nn.branch`), and what an MLP's first layer d
 before the node's features are copied to its edges: the same numbers, at a third of the arithmetic.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,12 +19,16 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beno.batch import Batch
+from beno.batch import Batch, Cohort
+from beno.dataset import Metadata
 from beno.errors import BenoError
 from beno.nn.boundary import BoundaryEncoder, Tokens
 from beno.nn.branch import BranchLinear, BranchMLP
 from beno.nn.segments import Wiring, spread, to_nodes
 from beno.problem import Kind
+from beno.sample import Sample
+from beno.scaling import Scales
+from beno.variety import Variety
 
 TYPICAL_DEGREE = 9  # of a node, on a grid
 
@@ -68,6 +73,11 @@ class BENOConfig:
                 raise BenoError(f"{name} is {getattr(self, name)}; it must be at least 1")
         if self.width % self.heads or self.width % 2:
             raise BenoError(f"width {self.width} must be even and a multiple of the {self.heads} heads")
+
+    @staticmethod
+    def settings_for(data: Metadata) -> dict[str, Any]:
+        """What the model must be told of the problems that it is to learn."""
+        return {"coefficient": data.equation == "darcy", "kinds": data.boundary == "mixed"}
 
     @property
     def branches(self) -> int:
@@ -164,6 +174,16 @@ class BENO(nn.Module):
             MessagePassing(config, last=step == config.steps - 1) for step in range(config.steps)
         )
         self.decode = BranchMLP(branches, width, hidden=width, outputs=1, layers=2, last_gain=0.1)
+
+    @staticmethod
+    def cohort(
+        samples: Iterable[Sample],
+        scales: Scales,
+        config: BENOConfig,
+        device: torch.device | str = "cpu",
+        variety: Variety | None = None,
+    ) -> Cohort:
+        return Cohort.of(samples, scales, config.nearest, device, variety)
 
     def forward(self, batch: Batch) -> Float[Tensor, " n"]:
         """u at every point, in the units of the batch."""

@@ -1,0 +1,116 @@
+"""A harmonic operator on one shape as a matrix: like a factorisation, made once for any number of right-hand sides."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from beno.dense import DenseCohort, Reduced
+from beno.errors import BenoError
+from beno.grid_potential import grid_potential
+from beno.nn.potential import BoxPotential
+from beno.problem import Field, Kind, Problem
+from beno.shape import Shape
+
+
+class AssembledOperator:
+    """``u = v + W (g - trace of v)``, with W held in single precision where the operator is."""
+
+    def __init__(self, model: Any, shape: Shape, problem: Problem | None = None, half_precision: bool = False) -> None:
+        """``problem`` says the walls' kinds and the coefficient; without one, they are Dirichlet panels on no grid."""
+        self.shape, self._problem = shape, problem
+        device = next(model.parameters()).device
+        panels, points = len(shape.lengths), len(shape.points)
+        kind = np.zeros(panels, dtype=np.int8) if problem is None else problem.kind
+        alpha = np.zeros(panels) if problem is None else problem.alpha
+        self._kind = np.where((kind == Kind.ROBIN) & (alpha == 0), Kind.NEUMANN, kind)
+        self._unit = self._tensor(np.where(self._kind == Kind.ROBIN, alpha, 1.0), device)
+        self._alpha = self._tensor(alpha, device)
+        self._is_free = bool((self._kind == Kind.NEUMANN).all())
+        kappa = None if problem is None else problem.coefficient
+        reduced = Reduced(
+            points=shape.points,
+            walls=shape.walls,
+            potential=np.zeros(points),
+            log_kappa=np.zeros(points) if kappa is None else np.log(kappa),
+            u=np.zeros(points),
+            counted=np.ones(points, dtype=bool),
+            centres=shape.centres,
+            normals=shape.normals,
+            lengths=shape.lengths,
+            given=np.zeros(panels),
+            trace=np.zeros(panels),
+            kind=self._kind,
+            alpha=alpha,
+            log_kappa_at_panels=np.zeros(panels) if problem is None else np.log(problem.wall_coefficient),
+        )
+        batch = DenseCohort([reduced], device).batch()
+        with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=half_precision):
+            self.matrix: Float[Tensor, "n p"] = torch.cat([part[0].float() for part in model.kernel(batch)])
+        self._potential = None
+        if problem is not None and kappa is None:
+            dtype = torch.float32 if device.type == "cuda" else torch.float64
+            self._potential = BoxPotential(problem.domain, device, dtype)
+
+    @property
+    def device(self) -> torch.device:
+        return self.matrix.device
+
+    def __call__(self, f: Field | Tensor = 0.0, g: Field | Tensor = 0.0) -> Any:
+        """u at the points. Stacks, of k rows each, are solved together; tensors come back as tensors.
+
+        f and g are otherwise what `beno.problem.poisson` takes: functions of (x, y), arrays or numbers.
+        """
+        if isinstance(f, Tensor) or isinstance(g, Tensor):
+            return self._solve(*(self._rows(*both) for both in (("f", f), ("g", g))))
+        stacked = any(isinstance(field, np.ndarray) and field.ndim == 2 for field in (f, g))
+        solved = self._solve(self._rows("f", f), self._rows("g", g)).cpu().numpy()
+        return solved if stacked else solved[0]
+
+    def _solve(self, f: Float[Tensor, "k n"], g: Float[Tensor, "k p"]) -> Float[Tensor, "k n"]:
+        count = max(len(f), len(g))
+        f, g = f.expand(count, -1), g.expand(count, -1)
+        potential, trace = self._potentials(f)
+        u = potential + ((g - trace) / self._unit).to(self.matrix.dtype) @ self.matrix.T
+        return u - u.mean(dim=1, keepdim=True) if self._is_free else u
+
+    def _potentials(self, f: Float[Tensor, "k n"]) -> tuple[Tensor, Tensor]:
+        """v at the points, and what the boundary conditions make of it."""
+        if not bool(f.any()):
+            return torch.zeros_like(f), torch.zeros_like(self._unit).expand(len(f), -1)
+        problem = self._problem
+        if problem is None:
+            raise BenoError("on a shape without a grid there is no potential for f; it must be 0")
+        if self._potential is not None:
+            v = self._potential(f)
+            at_points, at_panels, slope = v.at_points, v.at_panels, v.normal_derivative
+        else:
+            each = [grid_potential(replace(problem, source=row)) for row in f.cpu().double().numpy()]
+            at_points, at_panels, slope = (
+                self._tensor(np.stack([getattr(v, name) for v in each]), self.device)
+                for name in ("at_points", "at_panels", "normal_derivative")
+            )
+        kind = torch.as_tensor(self._kind, device=self.device)
+        trace = torch.where(kind == Kind.DIRICHLET, at_panels, slope)
+        return at_points, torch.where(kind == Kind.ROBIN, self._alpha * at_panels + slope, trace)
+
+    def _rows(self, name: str, field: Field | Tensor) -> Float[Tensor, "k m"]:
+        where = self.shape.points if name == "f" else self.shape.centres
+        values = field(where[:, 0], where[:, 1]) if callable(field) else field
+        dtype = torch.float32 if self.device.type == "cuda" else torch.float64
+        rows = torch.as_tensor(values, dtype=dtype, device=self.device)
+        rows = rows.expand(1, len(where)) if rows.ndim == 0 else rows.reshape(-1, rows.shape[-1])
+        if rows.shape[1] != len(where):
+            place = "points" if name == "f" else "panels"
+            raise BenoError(f"{name} has {rows.shape[1]} values a row; the shape has {len(where)} {place}")
+        finite = torch.isfinite(rows).all(dim=0)
+        if not bool(finite.all()):
+            raise BenoError(f"{name} is not finite at {int((~finite).nonzero()[0, 0])}; every value must be")
+        return rows
+
+    @staticmethod
+    def _tensor(values: np.ndarray, device: torch.device) -> Tensor:
+        return torch.as_tensor(values, dtype=torch.float32 if device.type == "cuda" else torch.float64, device=device)

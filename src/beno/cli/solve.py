@@ -1,0 +1,54 @@
+"""beno solve: a problem from a file, by a trained operator, beside the exact solver."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def solve(
+    problem: Annotated[Path, typer.Argument(help="A problem file (TOML), as examples/cross.toml.")],
+    weights: Annotated[
+        str | None, typer.Option(help="A shipped operator's name, a checkpoint or a run; by default what fits.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Where the picture goes; by default NAME.png here.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+) -> None:
+    """Solve a problem with a trained operator; print its error and time beside the exact solver's, and draw both."""
+    import time
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from beno.dataset import require_file_place
+    from beno.device import choose_device
+    from beno.finite_volume import solve as solve_exactly
+    from beno.metrics import relative_l2
+    from beno.plotting import plot_solved, save
+    from beno.problem_file import read_problem
+    from beno.sample import Sample
+    from beno.shipped import load, name_for
+
+    picture = out or Path(problem.stem + ".png")
+    require_file_place(picture)
+    posed = read_problem(problem)
+    name = weights or name_for(posed)
+    operator = load(name, choose_device(device))
+
+    seconds = {}
+    for solver, run in (("learned", operator.solve), ("exact", solve_exactly)):
+        run(posed)  # the first time loads libraries and is not counted
+        start = time.perf_counter()
+        solution = run(posed)
+        seconds[solver] = time.perf_counter() - start
+        if solver == "learned":
+            learned = solution
+    error = relative_l2(learned.u, solution.u)
+    table = Table("solver", "relative L2 error", "time")
+    table.add_row(name, f"{100 * error:.2f} %", f"{1000 * seconds['learned']:.1f} ms")
+    table.add_row(f"exact ({solution.solver})", "0, by definition", f"{1000 * seconds['exact']:.1f} ms")
+    console = Console()
+    console.print(f"{problem.name}: {posed.equation}, {len(posed.source)} points, {len(posed.g)} panels")
+    console.print(table)
+    save(plot_solved(Sample.of(solution), learned.u, f"{problem.stem}: {name}"), picture)
+    console.print(f"picture: {picture}")

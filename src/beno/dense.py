@@ -1,0 +1,251 @@
+"""Dense batches, of every point of a sample against every panel, for operators that act through the boundary.
+
+The source is gone from them: what it does is in the potential, and what is left is boundary values.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from beno.errors import BenoError
+from beno.geometry import DIRECTIONS
+from beno.grid_potential import grid_potential
+from beno.problem import Kind, Problem
+from beno.sample import Sample
+from beno.scaling import Scales
+from beno.solution import reconstruct, wall_distance_at
+from beno.subdomain import part_of, random_part
+from beno.symmetry import SYMMETRIES, matrix
+from beno.variety import Plan, Variety
+
+
+@dataclass(frozen=True, eq=False)
+class Reduced:
+    """One sample, its source turned into a potential, as arrays."""
+
+    points: Float[np.ndarray, "n 2"]
+    walls: Float[np.ndarray, "n 4"]
+    potential: Float[np.ndarray, " n"]
+    log_kappa: Float[np.ndarray, " n"]  # zero for Poisson
+    u: Float[np.ndarray, " n"]
+    counted: Bool[np.ndarray, " n"]  # the domain's own points, over which a mean is taken
+    centres: Float[np.ndarray, "p 2"]
+    normals: Float[np.ndarray, "p 2"]
+    lengths: Float[np.ndarray, " p"]
+    given: Float[np.ndarray, " p"]  # g
+    trace: Float[np.ndarray, " p"]  # what the potential has there, of the kind that g is
+    kind: Int[np.ndarray, " p"]
+    alpha: Float[np.ndarray, " p"]
+    log_kappa_at_panels: Float[np.ndarray, " p"]
+
+    @classmethod
+    def of(cls, sample: Sample, scales: Scales) -> "Reduced":
+        """A sample may have further points after those of its domain."""
+        domain = sample.domain
+        own = len(domain.points)
+        kappa = None if sample.coefficient is None else sample.coefficient[:own]
+        problem = Problem(
+            domain, sample.source[:own], sample.kind, sample.g, sample.alpha, kappa, sample.panel_coefficient
+        )
+        potential = grid_potential(problem)
+        at_points = potential.at_points
+        if len(sample.points) > own:
+            further = reconstruct(domain, at_points, sample.points[own:], potential.at_panels)
+            at_points = np.concatenate([at_points, further])
+        # A Robin wall without alpha is a Neumann wall; elsewhere its data are those of the value that it draws u to.
+        kind = np.where((sample.kind == Kind.ROBIN) & (sample.alpha == 0), Kind.NEUMANN, sample.kind)
+        unit = scales.solution * np.where(kind == Kind.ROBIN, sample.alpha, 1.0)
+        return cls(
+            points=sample.points,
+            walls=wall_distance_at(domain, sample.points),
+            potential=at_points / scales.solution,
+            log_kappa=np.zeros(len(sample.u)) if sample.coefficient is None else np.log(sample.coefficient),
+            u=sample.u / scales.solution,
+            counted=np.arange(len(sample.u)) < own,
+            centres=sample.centres,
+            normals=sample.normals,
+            lengths=sample.lengths,
+            given=sample.g / unit,
+            trace=potential.data(problem) / unit,
+            kind=kind,
+            alpha=sample.alpha,
+            log_kappa_at_panels=np.log(problem.wall_coefficient),
+        )
+
+
+@dataclass(eq=False)  # not frozen: Fabric rebuilds what it passes to a model field by field
+class DenseBatch:
+    """Samples side by side, padded to the most points and the most panels."""
+
+    points: Float[Tensor, "s n 2"]
+    walls: Float[Tensor, "s n 4"]
+    potential: Float[Tensor, "s n"]
+    log_kappa: Float[Tensor, "s n"]
+    u: Float[Tensor, "s n"]
+    counted: Bool[Tensor, "s n"]
+    real_point: Bool[Tensor, "s n"]
+    centres: Float[Tensor, "s p 2"]
+    normals: Float[Tensor, "s p 2"]
+    lengths: Float[Tensor, "s p"]
+    given: Float[Tensor, "s p"]
+    trace: Float[Tensor, "s p"]
+    kind: Int[Tensor, "s p"]
+    alpha: Float[Tensor, "s p"]
+    log_kappa_at_panels: Float[Tensor, "s p"]
+    real: Bool[Tensor, "s p"]
+    point_counts: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.u)
+
+    def by_sample(self, values: Float[Tensor, "s n"]) -> Float[Tensor, " s"]:
+        """Sums over each sample's points."""
+        return (values * self.real_point).sum(dim=1)
+
+    def split(self, values: Float[Tensor, "*b s n"]) -> list[Tensor]:
+        """Values at all points, sample by sample."""
+        return [values[..., sample, :count] for sample, count in enumerate(self.point_counts)]
+
+
+@dataclass(eq=False)
+class Draw:
+    """Which samples a step of training sees, at which points, how turned, and with which sign."""
+
+    index: Int[Tensor, " s"]
+    chosen: Int[Tensor, "s n"]
+    turn: Int[Tensor, " s"]
+    sign: Float[Tensor, " s"]
+
+
+class DenseCohort:
+    """Reduced samples on a device. Each may bring parts of itself, which follow it."""
+
+    def __init__(
+        self, reduced: Sequence[Reduced], device: torch.device | str = "cpu", variety: Variety | None = None
+    ) -> None:
+        if not reduced:
+            raise BenoError("there are no samples to batch")
+        self.device, self.variety = torch.device(device), variety or Variety()
+        self.point_counts = np.array([len(one.u) for one in reduced])
+        self._panel_counts = np.array([len(one.given) for one in reduced])
+        self._tensors = {
+            field.name: self._padded([getattr(one, field.name) for one in reduced]) for field in fields(Reduced)
+        }
+        for name, counts in (("real_point", self.point_counts), ("real", self._panel_counts)):
+            self._tensors[name] = self._padded([np.ones(count, dtype=bool) for count in counts])
+        self._is_free = self._tensor(np.array([(one.kind == Kind.NEUMANN).all() for one in reduced]))
+        self._turns = self._tensor(np.stack([matrix(turn) for turn in range(SYMMETRIES)]).astype(float))
+        self._turned_walls = self._tensor(np.stack([_turned_walls(turn) for turn in range(SYMMETRIES)]))
+
+    @classmethod
+    def of(
+        cls,
+        samples: Iterable[Sample],
+        scales: Scales,
+        device: torch.device | str = "cpu",
+        variety: Variety | None = None,
+    ) -> "DenseCohort":
+        """With so many parts of each sample after it as the variety asks for, the same ones each time."""
+        variety = variety or Variety()
+        reduced = []
+        for number, sample in enumerate(samples):
+            rng = np.random.default_rng(number)
+            new_walls = Kind.NEUMANN if (sample.kind == Kind.NEUMANN).all() else Kind.DIRICHLET
+            reduced.append(Reduced.of(sample, scales))
+            for _ in range(variety.parts):
+                reduced.append(Reduced.of(part_of(sample, random_part(rng, sample.domain), new_walls), scales))
+        return cls(reduced, device, variety)
+
+    def __len__(self) -> int:
+        return len(self.point_counts) // (1 + self.variety.parts)
+
+    def batch(self, indices: Int[np.ndarray, " s"] | range | None = None) -> DenseBatch:
+        """The samples with these indices, or all, whole and as they are."""
+        chosen = (np.arange(len(self)) if indices is None else np.asarray(indices)) * (1 + self.variety.parts)
+        most_points, most_panels = self.point_counts[chosen].max(), self._panel_counts[chosen].max()
+        rows = self._tensor(chosen)
+        tensors = {
+            name: values[rows, : most_points if name in _POINT_FIELDS else most_panels]
+            for name, values in self._tensors.items()
+        }
+        return DenseBatch(**tensors, point_counts=tuple(self.point_counts[chosen].tolist()))
+
+    def plan(self, indices: Int[np.ndarray, " s"], rng: np.random.Generator) -> Plan:
+        """Each sample, or half of the time a part of it if it has some, at some of its points."""
+        count, variety = len(indices), self.variety
+        part = rng.integers(1, variety.parts + 1, size=count) * rng.integers(2, size=count) if variety.parts else 0
+        rows = indices * (1 + variety.parts) + part
+        signs = rng.choice([-1.0, 1.0], size=count) if variety.symmetries else np.ones(count)
+        turns = rng.integers(SYMMETRIES, size=count) if variety.symmetries else np.zeros(count, dtype=np.int64)
+        available = self.point_counts[rows][:, None]
+        if variety.points:
+            points = (rng.random((count, variety.points)) * available).astype(np.int64)
+        else:  # all of them; the first again in the place of those that there are not
+            every = np.arange(self.point_counts.max())
+            points = np.where(every < available, every, 0)
+        return Plan(rows, signs, turns, points)
+
+    def feed(self, plan: Plan, samples: int | None = None) -> "Draw":
+        """A plan on the device; its last sample is repeated until there are so many."""
+        if samples is not None and samples > len(plan):
+            plan = plan.take(np.minimum(np.arange(samples), len(plan) - 1))
+        assert plan.turns is not None and plan.points is not None
+        return Draw(*map(self._tensor, (plan.rows, plan.points, plan.turns, plan.signs)))
+
+    def smallest(self, samples: int) -> Plan:
+        """Every plan of so many samples has the same size here."""
+        return self.plan(np.zeros(samples, dtype=np.int64), np.random.default_rng(0))
+
+    def open(self, draw: Draw) -> DenseBatch:
+        """The batch that a draw names. Nothing here waits for a value, so a CUDA graph can hold it."""
+        tensors = {}
+        for name, values in self._tensors.items():
+            rows = values[draw.index]
+            if name in _POINT_FIELDS:
+                at = draw.chosen if rows.ndim == 2 else draw.chosen[..., None].expand(-1, -1, rows.shape[-1])
+                rows = rows.gather(1, at)
+            tensors[name] = rows
+        # A constant that nothing fixes is taken off here as the operator takes it off.
+        mean = tensors["u"].mean(dim=1, keepdim=True) * self._is_free[draw.index, None]
+        tensors["u"] = tensors["u"] - mean
+        turn, sign = self._turns[draw.turn], draw.sign[:, None]
+        walls = self._turned_walls[draw.turn][:, None, :].expand(-1, draw.chosen.shape[1], -1)
+        tensors |= {
+            "points": _turned(tensors["points"] - 0.5, turn) + 0.5,
+            "walls": tensors["walls"].gather(2, walls),
+            "centres": _turned(tensors["centres"] - 0.5, turn) + 0.5,
+            "normals": _turned(tensors["normals"], turn),
+            **{name: sign * tensors[name] for name in ("potential", "u", "given", "trace")},
+        }
+        return DenseBatch(**tensors, point_counts=(draw.chosen.shape[1],) * len(draw.index))
+
+    def _tensor(self, values: np.ndarray) -> Tensor:
+        kind = {"f": torch.float32, "b": torch.bool}.get(values.dtype.kind, torch.int64)
+        return torch.as_tensor(values, dtype=kind).to(self.device, non_blocking=True)
+
+    def _padded(self, arrays: list[np.ndarray]) -> Tensor:
+        """Padding repeats the last row, so that it is nothing unusual to compute with; but nothing of it is real."""
+        most = max(map(len, arrays))
+        padded = np.empty((len(arrays), most, *arrays[0].shape[1:]), dtype=arrays[0].dtype)
+        for row, array in zip(padded, arrays, strict=True):
+            row[: len(array)] = array
+            row[len(array) :] = False if array.dtype == bool else array[-1]
+        return self._tensor(padded)
+
+
+_POINT_FIELDS = ("points", "walls", "potential", "log_kappa", "u", "counted", "real_point")
+
+
+def _turned(places: Float[Tensor, "s m 2"], turn: Float[Tensor, "s 2 2"]) -> Float[Tensor, "s m 2"]:
+    """In plain sums: a product of matrices may round to half precision."""
+    return (places[:, :, None, :] * turn[:, None, :, :]).sum(dim=-1)
+
+
+def _turned_walls(turn: int) -> Int[np.ndarray, " 4"]:
+    """For each direction the one that a symmetry turns into it."""
+    moved = DIRECTIONS @ matrix(turn).T
+    return np.array([np.flatnonzero((moved == direction).all(axis=1))[0] for direction in DIRECTIONS])

@@ -1,0 +1,252 @@
+"""The harmonic operator: the boundary acts through a kernel that a network corrects, and data pass through untouched.
+
+With a potential v that has the right source on the whole box, ``u - v`` is harmonic in the domain, and
+
+    u(x) = v(x) + sum_b  W(x, b) (g_b - v_b)
+
+where W depends on the shape alone. For Dirichlet walls W(x, b) is the harmonic measure of panel b seen from
+x: never negative, of sum one. So it is a softmax over the panels, of the log of what a straight wall would
+have (see `lattice`) plus a correction that is learned. u is linear in (f, g), exact for constants, and obeys
+the maximum principle, with any weights. Robin walls join the softmax with ``g / alpha``, the value that they
+draw u to. Neumann walls act through ``a (1 + c1) + c2`` with a the potential of a flux through a straight wall.
+"""
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from beno.dataset import Metadata
+from beno.dense import DenseBatch, DenseCohort
+from beno.errors import BenoError
+from beno.nn.pairs import FEATURES, View, view
+from beno.problem import Kind
+from beno.sample import Sample
+from beno.scaling import Scales
+from beno.variety import Variety
+
+BOUNDARIES = ("dirichlet", "neumann", "mixed")
+WAVES = (1, 2, 4, 8)  # half waves across the domain, as features of a place
+NEVER = -1e4  # a logit that leaves no weight
+PAIRS_AT_ONCE = 2**22  # beyond training, what is worked on at one time
+
+
+@dataclass(frozen=True)
+class HarmonicConfig:
+    width: int = 128
+    layers: int = 3  # of attention among the panels
+    heads: int = 8
+    pair_width: int = 64
+    rank: int = 32  # of the part of the correction that is a product of point and panel
+    boundary: str = "dirichlet"  # which kinds of walls: dirichlet, neumann, or mixed for all three
+    coefficient: bool = False  # Darcy
+
+    def __post_init__(self) -> None:
+        for name in ("width", "layers", "heads", "pair_width", "rank"):
+            if getattr(self, name) < 1:
+                raise BenoError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        if self.width % self.heads:
+            raise BenoError(f"width {self.width} must be a multiple of the {self.heads} heads")
+        if self.boundary not in BOUNDARIES:
+            raise BenoError(f"boundary is {self.boundary!r}; it must be one of {', '.join(BOUNDARIES)}")
+
+    @staticmethod
+    def settings_for(data: Metadata) -> dict[str, Any]:
+        """What the model must be told of the problems that it is to learn."""
+        boundary = {"dirichlet": "dirichlet", "zero": "dirichlet", "neumann": "neumann"}.get(data.boundary, "mixed")
+        return {"boundary": boundary, "coefficient": data.equation == "darcy"}
+
+    @property
+    def corrections(self) -> int:
+        """How many numbers the network says of a pair: one for the softmax, two for a flux."""
+        return {"dirichlet": 1, "neumann": 2, "mixed": 3}[self.boundary]
+
+
+class Attention(nn.Module):
+    """To the panels, from themselves or from points, biased by how each sees the other."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm, self.norm_panels = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.query = nn.Linear(width, width)
+        self.key_value = nn.Linear(width, 2 * width)
+        self.bias = nn.Linear(FEATURES, heads)
+        self.out = nn.Linear(width, width)
+        self.norm_after = nn.LayerNorm(width)
+        self.mlp = nn.Sequential(nn.Linear(width, 2 * width), nn.SiLU(), nn.Linear(2 * width, width))
+
+    def forward(
+        self, x: Float[Tensor, "s a c"], panels: Float[Tensor, "s b c"], seen: Float[Tensor, "s a b f"], hidden: Tensor
+    ) -> Float[Tensor, "s a c"]:
+        query = self._by_head(self.query(self.norm(x)))
+        key, value = map(self._by_head, self.key_value(self.norm_panels(panels)).chunk(2, dim=-1))
+        bias = self.bias(seen).permute(0, 3, 1, 2) + hidden[:, None, None, :].to(query.dtype)
+        mixed = functional.scaled_dot_product_attention(query, key, value, attn_mask=bias.to(query.dtype))
+        x = x + self.out(mixed.transpose(1, 2).flatten(2))
+        return x + self.mlp(self.norm_after(x))
+
+    def _by_head(self, x: Float[Tensor, "s a c"]) -> Float[Tensor, "s h a d"]:
+        return x.unflatten(2, (self.heads, -1)).transpose(1, 2)
+
+
+class PairNetwork(nn.Module):
+    """The correction to the kernel, from what point, panel, and the view of one from the other are."""
+
+    def __init__(self, config: HarmonicConfig) -> None:
+        super().__init__()
+        self.rank, self.outputs = config.rank, config.corrections
+        hidden = config.pair_width
+        self.from_point = nn.Linear(config.width, hidden)
+        self.from_panel = nn.Linear(config.width, hidden, bias=False)
+        self.from_view = nn.Linear(FEATURES, hidden, bias=False)
+        self.second = nn.Linear(hidden, hidden)
+        self.last = nn.Linear(hidden, self.outputs)
+        self.point_factor = nn.Linear(config.width, self.rank * self.outputs)
+        self.panel_factor = nn.Linear(config.width, self.rank * self.outputs)
+        for layer in (self.last, self.point_factor):  # a straight wall's kernel is where it starts
+            nn.init.zeros_(layer.weight)
+            nn.init.zeros_(layer.bias)
+
+    def forward(
+        self, points: Float[Tensor, "s n c"], panels: Float[Tensor, "s p c"], seen: Float[Tensor, "s n p f"]
+    ) -> Float[Tensor, "s n p o"]:
+        first = self.from_view(seen) + self.from_point(points)[:, :, None] + self.from_panel(panels)[:, None]
+        hidden = functional.silu(self.second(functional.silu(first)))
+        return self.last(hidden).float() + self._product(points, panels).float()
+
+    def _product(self, points: Float[Tensor, "s n c"], panels: Float[Tensor, "s p c"]) -> Float[Tensor, "s n p o"]:
+        shape = (self.outputs, self.rank)
+        left = self.point_factor(points).unflatten(2, shape).transpose(1, 2)
+        right = self.panel_factor(panels).unflatten(2, shape).transpose(1, 2)
+        return (left @ right.transpose(2, 3) / math.sqrt(self.rank)).permute(0, 2, 3, 1)
+
+
+class Harmonic(nn.Module):
+    def __init__(self, config: HarmonicConfig | None = None) -> None:
+        super().__init__()
+        self.config = config = config or HarmonicConfig()
+        width = config.width
+        place = 2 + 4 * len(WAVES)
+        kinds = (len(Kind) + 1) * (config.boundary == "mixed")
+        self.embed_panels = _mlp(place + 3 + kinds + config.coefficient, width)
+        self.among_panels = nn.ModuleList(Attention(width, config.heads) for _ in range(config.layers))
+        self.embed_points = _mlp(place + 4 + config.coefficient, width)
+        self.to_panels = Attention(width, config.heads)
+        self.pair = PairNetwork(config)
+
+    @staticmethod
+    def cohort(
+        samples: Iterable[Sample],
+        scales: Scales,
+        config: HarmonicConfig,
+        device: torch.device | str = "cpu",
+        variety: Variety | None = None,
+    ) -> DenseCohort:
+        return DenseCohort.of(samples, scales, device, variety)
+
+    def forward(self, batch: DenseBatch) -> Float[Tensor, "s n"]:
+        """u at every point, in the units of the batch."""
+        return self.branches(batch).sum(dim=0)
+
+    def branches(self, batch: DenseBatch) -> Float[Tensor, "2 s n"]:
+        """What f makes of u, and what g makes of it."""
+        data = torch.stack([-batch.trace, batch.given], dim=-1) * batch.real[..., None]
+        parts = torch.cat([_product(weights, data) for weights in self.kernel(batch)], dim=1).permute(2, 0, 1)
+        parts = torch.stack([parts[0] + batch.potential, parts[1]])
+        if self.config.boundary == "neumann":
+            counted = batch.counted.to(parts.dtype)
+            parts = parts - (parts * counted).sum(dim=2, keepdim=True) / counted.sum(dim=1, keepdim=True)
+        return parts
+
+    def kernel(self, batch: DenseBatch) -> Iterator[Float[Tensor, "s m p"]]:
+        """W(x, b), for some of the points after others: all pairs at once may be too many."""
+        frame = Frame(batch)
+        hidden = torch.where(batch.real, 0.0, NEVER)
+        panels = self._panels(batch, frame, hidden)
+        points = batch.points.shape[1]
+        step = points if torch.is_grad_enabled() else max(1, PAIRS_AT_ONCE // (len(batch) * batch.real.shape[1]))
+        for start in range(0, points, step):
+            yield self._weights(batch, frame, hidden, panels, slice(start, start + step))
+
+    def _panels(self, batch: DenseBatch, frame: "Frame", hidden: Float[Tensor, "s p"]) -> Float[Tensor, "s p c"]:
+        columns = [_place(frame.centres), batch.normals, frame.centres.norm(dim=-1, keepdim=True)]
+        if self.config.boundary == "mixed":
+            kinds = (batch.kind[..., None] == torch.arange(len(Kind), device=batch.kind.device)).to(batch.alpha.dtype)
+            columns += [kinds, torch.log1p(frame.alpha)[..., None]]
+        if self.config.coefficient:
+            columns.append(batch.log_kappa_at_panels[..., None])
+        panels = self.embed_panels(torch.cat(columns, dim=-1))
+        seen = view(frame.centres, frame.centres, batch.normals, frame.lengths).features
+        for layer in self.among_panels:
+            panels = layer(panels, panels, seen, hidden)
+        return panels
+
+    def _weights(
+        self, batch: DenseBatch, frame: "Frame", hidden: Tensor, panels: Float[Tensor, "s p c"], some: slice
+    ) -> Float[Tensor, "s m p"]:
+        seen = view(frame.points[:, some], frame.centres, batch.normals, frame.lengths)
+        columns = [_place(frame.points[:, some]), 2 * batch.walls[:, some] / frame.size]
+        if self.config.coefficient:
+            columns.append(batch.log_kappa[:, some, None])
+        points = self.to_panels(self.embed_points(torch.cat(columns, dim=-1)), panels, seen.features, hidden)
+        correction = self.pair(points, panels, seen.features).unbind(-1)
+        # The measure and the flux of a smooth coefficient go with the root of its ratio, to first order.
+        ratio = (batch.log_kappa_at_panels[:, None, :] - batch.log_kappa[:, some, None]) / 2
+        if self.config.boundary == "neumann":
+            return self._flux(seen, *correction) * ratio.exp() * batch.lengths[:, None]
+        log_measure = seen.log_measure
+        if self.config.boundary == "mixed":
+            kind = batch.kind[:, None, :]
+            log_measure = torch.where(kind == Kind.ROBIN, _robin_log_measure(seen, frame.alpha), log_measure)
+            hidden = torch.where(batch.kind == Kind.NEUMANN, NEVER, hidden)
+        measure = torch.softmax(log_measure + ratio + correction[0] + hidden[:, None], dim=-1)
+        if self.config.boundary == "dirichlet":
+            return measure
+        flux = self._flux(seen, *correction[1:]) * ratio.exp() * batch.lengths[:, None]
+        return torch.where(kind == Kind.NEUMANN, flux, measure)
+
+    def _flux(self, seen: View, factor: Tensor, term: Tensor) -> Float[Tensor, "s m p"]:
+        return seen.flux_kernel() * (1 + factor) + term
+
+
+class Frame:
+    """Lengths in units of the domain: of the longer side of the box around its panels, from the box's centre."""
+
+    def __init__(self, batch: DenseBatch) -> None:
+        low, high = batch.centres.amin(dim=1, keepdim=True), batch.centres.amax(dim=1, keepdim=True)
+        self.size = (high - low).amax(dim=2, keepdim=True)
+        middle = (low + high) / 2
+        self.points = (batch.points - middle) / self.size
+        self.centres = (batch.centres - middle) / self.size
+        self.lengths = batch.lengths / self.size[..., 0]
+        self.alpha = batch.alpha * self.size[..., 0]
+
+
+def _robin_log_measure(seen: View, alpha: Float[Tensor, "s p"]) -> Float[Tensor, "s m p"]:
+    """Near a Robin wall a flux's logarithm, in the distance an angle: both to first order, joined."""
+    alpha, distance = alpha[:, None, :].clamp(min=1e-6), seen.distance
+    near = alpha * torch.log1p(1 / (alpha * distance)) / math.pi
+    return torch.logaddexp(
+        torch.log(seen.lengths * near), seen.log_measure + torch.log(alpha * distance / (1 + alpha * distance))
+    )
+
+
+def _place(places: Float[Tensor, "s m 2"]) -> Float[Tensor, "s m features"]:
+    angles = torch.cat([math.pi * wave * places for wave in WAVES], dim=-1)
+    return torch.cat([2 * places, angles.sin(), angles.cos()], dim=-1)
+
+
+def _mlp(inputs: int, width: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(inputs, width), nn.SiLU(), nn.Linear(width, width))
+
+
+def _product(weights: Float[Tensor, "s m p"], data: Float[Tensor, "s p k"]) -> Float[Tensor, "s m k"]:
+    """In single precision throughout: it is the data's own."""
+    with torch.autocast(weights.device.type, enabled=False):
+        return weights.float() @ data.float()

@@ -1,0 +1,123 @@
+"""Every part of a solved problem is a solved problem, whose walls read their values off the solution.
+
+At a wall that the part has and the whole has not, the value is the one between the two cells beside it for
+which the scheme's flow is kept: so the part satisfies the scheme as the whole does, to rounding.
+"""
+
+import numpy as np
+from jaxtyping import Bool
+from scipy import ndimage
+
+from beno.errors import BenoError
+from beno.geometry import Domain
+from beno.problem import Kind
+from beno.sample import Sample
+
+SMALLEST_SIDE = 0.3  # of a random window, as a share of the domain's
+CUT_PROBABILITY = 0.5  # of each corner of a window that has cuts
+SMALLEST_CUT, LARGEST_CUT = 0.1, 0.45  # as shares of the window's sides
+MOST_DRAWS = 50
+
+
+def part_of(sample: Sample, inside: Bool[np.ndarray, "N N"], new_walls: Kind = Kind.DIRICHLET) -> Sample:
+    """The sample on those of its cells that are inside, with new walls of a kind, Dirichlet or Neumann."""
+    whole, part = sample.domain, Domain.from_mask(inside)
+    if (part.mask & ~whole.mask).any():
+        raise BenoError("the part has cells that the sample has not")
+    if new_walls == Kind.ROBIN:
+        raise BenoError("new walls may be Dirichlet or Neumann; a Robin wall would need an alpha")
+    kept = part.mask[whole.mask]
+    panels = part.panels
+    cell = np.flatnonzero(kept)[panels.cell]  # as the whole numbers them
+    beyond = whole.neighbours[cell, panels.direction]
+    old = beyond < 0
+    old_panel = np.full(whole.neighbours.shape, -1)
+    old_panel[whole.panels.cell, whole.panels.direction] = np.arange(len(whole.panels))
+    before = old_panel[cell, panels.direction]  # -1, the last, at new walls, where it is not used
+
+    here, there = sample.u[cell], sample.u[beyond]
+    value = (here + there) / 2 if new_walls == Kind.DIRICHLET else (there - here) / whole.spacing
+    wall = None
+    if sample.coefficient is not None and sample.panel_coefficient is not None:
+        # The coefficient between two cells is their harmonic mean; with it at the wall, u there is the plain mean.
+        kappa, kappa_beyond = sample.coefficient[cell], sample.coefficient[beyond]
+        wall = np.where(old, sample.panel_coefficient[before], 2 * kappa * kappa_beyond / (kappa + kappa_beyond))
+    return Sample(
+        resolution=sample.resolution,
+        points=sample.points[kept],
+        source=sample.source[kept],
+        u=sample.u[kept],
+        centres=panels.centres,
+        normals=panels.normals,
+        lengths=panels.lengths,
+        ring=panels.ring,
+        kind=np.where(old, sample.kind[before], new_walls).astype(sample.kind.dtype),
+        g=np.where(old, sample.g[before], value),
+        alpha=np.where(old, sample.alpha[before], 0.0),
+        coefficient=None if sample.coefficient is None else sample.coefficient[kept],
+        panel_coefficient=wall,
+    )
+
+
+def random_part(rng: np.random.Generator, domain: Domain) -> Bool[np.ndarray, "N N"]:
+    """The largest piece of what a rectangle shows of the domain.
+
+    In equal shares a window of any place and size, a window with some of its corners cut away, or a
+    rectangle that lies inside the domain and reaches its walls on every side.
+    """
+    for _ in range(MOST_DRAWS):
+        form = int(rng.integers(3))
+        inside = _full_rectangle(rng, domain) if form == 0 else _window(rng, domain, with_cuts=form == 1)
+        inside = _largest_piece(inside & domain.mask)
+        if inside.sum() >= SMALLEST_SIDE**2 / 2 * domain.mask.sum() and _is_sound(inside):
+            return inside
+    return domain.mask
+
+
+def _window(rng: np.random.Generator, domain: Domain, with_cuts: bool) -> Bool[np.ndarray, "N N"]:
+    low, high = domain.cells.min(axis=0), domain.cells.max(axis=0) + 1
+    size = np.ceil(rng.uniform(SMALLEST_SIDE, 1, size=2) * (high - low)).astype(int)
+    start = low + rng.integers(0, high - low - size + 1)
+    window = np.ones(size, dtype=bool)
+    for corner in range(4):
+        cut = np.round(rng.uniform(SMALLEST_CUT, LARGEST_CUT, size=2) * size).astype(int)
+        if with_cuts and rng.random() < CUT_PROBABILITY and cut.min() > 0:
+            along_x = slice(-cut[0], None) if corner % 2 else slice(None, cut[0])
+            along_y = slice(-cut[1], None) if corner >= 2 else slice(None, cut[1])
+            window[along_x, along_y] = False
+    inside = np.zeros_like(domain.mask)
+    inside[start[0] : start[0] + size[0], start[1] : start[1] + size[1]] = window
+    return inside
+
+
+def _full_rectangle(rng: np.random.Generator, domain: Domain) -> Bool[np.ndarray, "N N"]:
+    """Grown from a random cell as far as it goes along one axis, and then along the other."""
+    swap = bool(rng.integers(2))
+    mask = domain.mask.T if swap else domain.mask
+    i, j = rng.permutation(np.argwhere(mask))[0].tolist()
+    first, last = _run_around(mask[:, j], i)
+    below, above = _run_around(np.all(mask[first:last], axis=0), j)
+    inside = np.zeros_like(mask)
+    inside[first:last, below:above] = True
+    return inside.T if swap else inside
+
+
+def _run_around(line: Bool[np.ndarray, " N"], place: int) -> tuple[int, int]:
+    """Where the unbroken run of True that holds the place begins and ends."""
+    outside = np.flatnonzero(~line)
+    return int(outside[outside < place].max(initial=-1)) + 1, int(outside[outside > place].min(initial=len(line)))
+
+
+def _largest_piece(inside: Bool[np.ndarray, "N N"]) -> Bool[np.ndarray, "N N"]:
+    pieces, count = ndimage.label(inside)
+    if count < 2:
+        return inside
+    return pieces == 1 + np.argmax(np.bincount(pieces.ravel())[1:])
+
+
+def _is_sound(inside: Bool[np.ndarray, "N N"]) -> bool:
+    try:
+        Domain.from_mask(inside)
+    except BenoError:
+        return False
+    return True
