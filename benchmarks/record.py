@@ -10,10 +10,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "results"
 PACKAGES = ("numpy", "scipy", "h5py", "pyamg", "torch", "triton")
 
 
-def record(name: str, config: dict[str, object], figures: dict[str, object]) -> None:
+def record(name: str, config: dict[str, object], figures: dict[str, object], folder: Path = RESULTS) -> None:
     """``config`` holds every option of the run, the seed among them."""
     entry = {
         "figures": figures,
@@ -25,10 +26,10 @@ def record(name: str, config: dict[str, object], figures: dict[str, object]) -> 
         "versions": {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    path = ROOT / "results" / f"{name}.json"
-    path.parent.mkdir(exist_ok=True)
+    path = folder / f"{name}.json"
+    path.parent.mkdir(exist_ok=True, parents=True)
     path.write_text(json.dumps(entry, indent=2, default=str) + "\n")
-    print(f"written to {path.relative_to(ROOT)}")
+    print(f"written to {path}")
 
 
 def _git(*words: str) -> str:

@@ -21,6 +21,7 @@ from beno.solution import reconstruct, wall_distance_at
 from beno.subdomain import part_of, random_part
 from beno.symmetry import SYMMETRIES, matrix
 from beno.variety import Plan, Variety
+from beno.walls import wall_ends
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +37,7 @@ class Reduced:
     centres: Float[np.ndarray, "p 2"]
     normals: Float[np.ndarray, "p 2"]
     lengths: Float[np.ndarray, " p"]
+    mirrors: Float[np.ndarray, "p 6"]  # see WallEnds.as_mirrors
     given: Float[np.ndarray, " p"]  # g
     trace: Float[np.ndarray, " p"]  # what the potential has there, of the kind that g is
     kind: Int[np.ndarray, " p"]
@@ -69,6 +71,7 @@ class Reduced:
             centres=sample.centres,
             normals=sample.normals,
             lengths=sample.lengths,
+            mirrors=wall_ends(sample.normals, sample.lengths, sample.ring).as_mirrors(kind),
             given=sample.g / unit,
             trace=potential.data(problem) / unit,
             kind=kind,
@@ -91,6 +94,7 @@ class DenseBatch:
     centres: Float[Tensor, "s p 2"]
     normals: Float[Tensor, "s p 2"]
     lengths: Float[Tensor, "s p"]
+    mirrors: Float[Tensor, "s p 6"]
     given: Float[Tensor, "s p"]
     trace: Float[Tensor, "s p"]
     kind: Int[Tensor, "s p"]
@@ -139,6 +143,7 @@ class DenseCohort:
             self._tensors[name] = self._padded([np.ones(count, dtype=bool) for count in counts])
         self._is_free = self._tensor(np.array([(one.kind == Kind.NEUMANN).all() for one in reduced]))
         self._turns = self._tensor(np.stack([matrix(turn) for turn in range(SYMMETRIES)]).astype(float))
+        self._turned_mirrors = self._tensor(np.stack([_turned_mirrors(turn) for turn in range(SYMMETRIES)]))
         self._turned_walls = self._tensor(np.stack([_turned_walls(turn) for turn in range(SYMMETRIES)]))
 
     @classmethod
@@ -214,11 +219,13 @@ class DenseCohort:
         tensors["u"] = tensors["u"] - mean
         turn, sign = self._turns[draw.turn], draw.sign[:, None]
         walls = self._turned_walls[draw.turn][:, None, :].expand(-1, draw.chosen.shape[1], -1)
+        mirrors = self._turned_mirrors[draw.turn][:, None, :].expand(-1, tensors["mirrors"].shape[1], -1)
         tensors |= {
             "points": _turned(tensors["points"] - 0.5, turn) + 0.5,
             "walls": tensors["walls"].gather(2, walls),
             "centres": _turned(tensors["centres"] - 0.5, turn) + 0.5,
             "normals": _turned(tensors["normals"], turn),
+            "mirrors": tensors["mirrors"].gather(2, mirrors),
             **{name: sign * tensors[name] for name in ("potential", "u", "given", "trace")},
         }
         return DenseBatch(**tensors, point_counts=(draw.chosen.shape[1],) * len(draw.index))
@@ -249,3 +256,9 @@ def _turned_walls(turn: int) -> Int[np.ndarray, " 4"]:
     """For each direction the one that a symmetry turns into it."""
     moved = DIRECTIONS @ matrix(turn).T
     return np.array([np.flatnonzero((moved == direction).all(axis=1))[0] for direction in DIRECTIONS])
+
+
+def _turned_mirrors(turn: int) -> Int[np.ndarray, " 6"]:
+    """A mirrored walk around the boundary goes the other way: what was behind is ahead."""
+    backwards = np.linalg.det(matrix(turn)) < 0
+    return np.array([1, 0, 3, 2, 5, 4]) if backwards else np.arange(6)

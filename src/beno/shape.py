@@ -4,13 +4,16 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
+from scipy.spatial import cKDTree
 
 from beno.errors import BenoError
-from beno.geometry import DIRECTIONS, Domain
-from beno.solution import cells_of, wall_distance_at
+from beno.geometry import DIRECTIONS, Domain, walk_rings
+from beno.solution import wall_distance_at
+from beno.walls import WallEnds, wall_ends
 
 CLOSED = 1e-6  # how far, relative to the boundary's length, its outward normals may be from adding up to nothing
 INSIDE = 0.5  # of the full angle that the panels fill, seen from a point: 1 from inside, 0 from outside
+LARGEST_GAP = 1e-3  # between panels that follow each other, in lengths of the first
 PAIRS_AT_ONCE = 2**22
 
 
@@ -21,15 +24,16 @@ class Shape:
     normals: Float[np.ndarray, "p 2"]  # outward, of unit length
     lengths: Float[np.ndarray, " p"]
     walls: Float[np.ndarray, "n 4"]  # from each point to the panel that it meets first along each of DIRECTIONS
+    ends: WallEnds
 
     @classmethod
     def of(cls, domain: Domain, points: Float[np.ndarray, "m 2"] | None = None) -> "Shape":
         """The domain's own points, or others inside it."""
         panels = domain.panels
+        ends = wall_ends(panels.normals, panels.lengths, panels.ring)
         if points is None:
-            return cls(domain.points, panels.centres, panels.normals, panels.lengths, domain.wall_distance)
-        cells_of(domain, points)
-        return cls(points, panels.centres, panels.normals, panels.lengths, wall_distance_at(domain, points))
+            return cls(domain.points, panels.centres, panels.normals, panels.lengths, domain.wall_distance, ends)
+        return cls(points, panels.centres, panels.normals, panels.lengths, wall_distance_at(domain, points), ends)
 
     @classmethod
     def from_panels(cls, points: np.ndarray, centres: np.ndarray, normals: np.ndarray, lengths: np.ndarray) -> "Shape":
@@ -69,7 +73,23 @@ class Shape:
         if (filled < INSIDE).any():
             x, y = points[filled.argmin()]
             raise BenoError(f"the point ({x:.4g}, {y:.4g}) is outside the panels")
-        return cls(points, centres, normals, lengths, np.concatenate([walls for _, walls in views]))
+        walls = np.concatenate([walls for _, walls in views])
+        return cls(points, centres, normals, lengths, walls, _ends_of_loose(centres, normals, lengths))
+
+
+def _ends_of_loose(
+    centres: Float[np.ndarray, "p 2"], normals: Float[np.ndarray, "p 2"], lengths: Float[np.ndarray, " p"]
+) -> WallEnds:
+    """The same as of panels in order, which are put in order by where each one ends and the next begins."""
+    half = np.stack([-normals[:, 1], normals[:, 0]], axis=1) * lengths[:, None] / 2
+    gap, following = cKDTree(centres - half).query(centres + half)
+    if len(np.unique(following)) < len(following) or (gap > LARGEST_GAP * lengths).any():
+        everywhere = np.full((len(lengths), 2), lengths.sum())  # not one that can be walked along: no corners known
+        return WallEnds(everywhere, np.zeros_like(everywhere), np.repeat(np.arange(len(lengths))[:, None], 2, axis=1))
+    order, ring = walk_rings(following.tolist(), list(range(len(lengths))))
+    ends = wall_ends(normals[order], lengths[order], np.array(ring))
+    place = np.argsort(order)
+    return WallEnds(ends.distance[place], ends.beside[place], np.array(order)[ends.next_panel[place]])
 
 
 def _look_around(

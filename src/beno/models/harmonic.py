@@ -5,10 +5,11 @@ With a potential v that has the right source on the whole box, ``u - v`` is harm
     u(x) = v(x) + sum_b  W(x, b) (g_b - v_b)
 
 where W depends on the shape alone. For Dirichlet walls W(x, b) is the harmonic measure of panel b seen from
-x: never negative, of sum one. So it is a softmax over the panels, of the log of what a straight wall would
-have (see `lattice`) plus a correction that is learned. u is linear in (f, g), exact for constants, and obeys
-the maximum principle, with any weights. Robin walls join the softmax with ``g / alpha``, the value that they
-draw u to. Neumann walls act through ``a (1 + c1) + c2`` with a the potential of a flux through a straight wall.
+x: never negative, of sum one. So it is a softmax over the panels, of the log of what a straight wall between
+the corners beside it would have (see `lattice` and `nn.pairs`) plus a correction that is learned. u is linear
+in (f, g), exact for constants, and obeys the maximum principle, with any weights. Robin walls join the softmax
+with ``g / alpha``, the value that they draw u to. Neumann walls act through ``a (1 + c1) + c2`` and shares of
+a's images, with a the potential of a flux through a straight wall.
 """
 
 import math
@@ -32,6 +33,7 @@ from beno.variety import Variety
 
 BOUNDARIES = ("dirichlet", "neumann", "mixed")
 WAVES = (1, 2, 4, 8)  # half waves across the domain, as features of a place
+SMALLEST_WALL = 0.02  # in units of the domain, below which lengths of walls are all alike
 NEVER = -1e4  # a logit that leaves no weight
 PAIRS_AT_ONCE = 2**22  # beyond training, what is worked on at one time
 
@@ -63,8 +65,8 @@ class HarmonicConfig:
 
     @property
     def corrections(self) -> int:
-        """How many numbers the network says of a pair: one for the softmax, two for a flux."""
-        return {"dirichlet": 1, "neumann": 2, "mixed": 3}[self.boundary]
+        """How many numbers the network says of a pair: one for the softmax, four for a flux."""
+        return {"dirichlet": 1, "neumann": 4, "mixed": 5}[self.boundary]
 
 
 class Attention(nn.Module):
@@ -134,7 +136,7 @@ class Harmonic(nn.Module):
         width = config.width
         place = 2 + 4 * len(WAVES)
         kinds = (len(Kind) + 1) * (config.boundary == "mixed")
-        self.embed_panels = _mlp(place + 3 + kinds + config.coefficient, width)
+        self.embed_panels = _mlp(place + 9 + kinds + config.coefficient, width)
         self.among_panels = nn.ModuleList(Attention(width, config.heads) for _ in range(config.layers))
         self.embed_points = _mlp(place + 4 + config.coefficient, width)
         self.to_panels = Attention(width, config.heads)
@@ -175,14 +177,21 @@ class Harmonic(nn.Module):
             yield self._weights(batch, frame, hidden, panels, slice(start, start + step))
 
     def _panels(self, batch: DenseBatch, frame: "Frame", hidden: Float[Tensor, "s p"]) -> Float[Tensor, "s p c"]:
-        columns = [_place(frame.centres), batch.normals, frame.centres.norm(dim=-1, keepdim=True)]
+        ends, sign = frame.mirrors.split(4, dim=-1)
+        columns = [
+            _place(frame.centres),
+            batch.normals,
+            frame.centres.norm(dim=-1, keepdim=True),
+            torch.log(ends + SMALLEST_WALL),
+            (ends[..., 2:] > 0) * sign,
+        ]
         if self.config.boundary == "mixed":
             kinds = (batch.kind[..., None] == torch.arange(len(Kind), device=batch.kind.device)).to(batch.alpha.dtype)
             columns += [kinds, torch.log1p(frame.alpha)[..., None]]
         if self.config.coefficient:
             columns.append(batch.log_kappa_at_panels[..., None])
         panels = self.embed_panels(torch.cat(columns, dim=-1))
-        seen = view(frame.centres, frame.centres, batch.normals, frame.lengths).features
+        seen = view(frame.centres, frame.centres, batch.normals, frame.lengths, frame.mirrors).features
         for layer in self.among_panels:
             panels = layer(panels, panels, seen, hidden)
         return panels
@@ -190,8 +199,9 @@ class Harmonic(nn.Module):
     def _weights(
         self, batch: DenseBatch, frame: "Frame", hidden: Tensor, panels: Float[Tensor, "s p c"], some: slice
     ) -> Float[Tensor, "s m p"]:
-        seen = view(frame.points[:, some], frame.centres, batch.normals, frame.lengths)
-        columns = [_place(frame.points[:, some]), 2 * batch.walls[:, some] / frame.size]
+        walls = batch.walls[:, some] / frame.size
+        seen = view(frame.points[:, some], frame.centres, batch.normals, frame.lengths, frame.mirrors)
+        columns = [_place(frame.points[:, some]), 2 * walls]
         if self.config.coefficient:
             columns.append(batch.log_kappa[:, some, None])
         points = self.to_panels(self.embed_points(torch.cat(columns, dim=-1)), panels, seen.features, hidden)
@@ -211,8 +221,9 @@ class Harmonic(nn.Module):
         flux = self._flux(seen, *correction[1:]) * ratio.exp() * batch.lengths[:, None]
         return torch.where(kind == Kind.NEUMANN, flux, measure)
 
-    def _flux(self, seen: View, factor: Tensor, term: Tensor) -> Float[Tensor, "s m p"]:
-        return seen.flux_kernel() * (1 + factor) + term
+    def _flux(self, seen: View, factor: Tensor, term: Tensor, *of_images: Tensor) -> Float[Tensor, "s m p"]:
+        images = sum(share * image for share, image in zip(of_images, seen.image_flux(), strict=True))
+        return seen.flux_kernel() * (1 + factor) + images + term
 
 
 class Frame:
@@ -226,6 +237,7 @@ class Frame:
         self.centres = (batch.centres - middle) / self.size
         self.lengths = batch.lengths / self.size[..., 0]
         self.alpha = batch.alpha * self.size[..., 0]
+        self.mirrors = torch.cat([batch.mirrors[..., :4] / self.size, batch.mirrors[..., 4:]], dim=-1)
 
 
 def _robin_log_measure(seen: View, alpha: Float[Tensor, "s p"]) -> Float[Tensor, "s m p"]:
