@@ -88,10 +88,9 @@ def zero_shot(operator: LearnedOperator, resolution: int) -> dict[str, dict]:
             rng = np.random.default_rng([TEST_SEED, resolution, index])
             f, g = random_source(rng, domain.points), random_wave(rng, domain.panels)
             samples.append(Sample.of(solve(poisson(domain, 20 * f / np.abs(f).max(), 2 * g / np.abs(g).max()))))
-        errors = [relative_l2(u, sample.u) for u, sample in zip(operator.predict(samples, 2), samples, strict=True)]
-        absolute = [
-            mean_absolute_error(u, sample.u) for u, sample in zip(operator.predict(samples, 2), samples, strict=True)
-        ]
+        predicted = list(zip(operator.predict(samples, batch_size=2), samples, strict=True))
+        errors = [relative_l2(u, sample.u) for u, sample in predicted]
+        absolute = [mean_absolute_error(u, sample.u) for u, sample in predicted]
         figures[f"{name} at {resolution}²"] = {
             "samples": len(samples),
             "relative_l2": float(np.mean(errors)),
@@ -108,6 +107,8 @@ def run_row(name: str, row: Row, options: argparse.Namespace) -> None:
     config = replace(preset, epochs=epochs, seed=options.seed, checkpoint_every=100)
     if row.model == "harmonic":
         config = replace(config, first_restart=epochs)
+    if options.learning_rate:
+        config = replace(config, learning_rate=options.learning_rate)
     data = dataset(options.folder, row.trained_on, TRAINING_SEED, options.samples)
     folder = options.folder / f"{name}-{options.seed}"
     with Dataset(data) as training:
@@ -128,7 +129,7 @@ def run_row(name: str, row: Row, options: argparse.Namespace) -> None:
     for column, family in row.tested_on.items():
         with Dataset(dataset(options.folder, family, test_seed(family), options.test_samples)) as test:
             figures[column] = evaluate(operator, test, "all").summary()
-    for resolution in row.shapes:
+    for resolution in () if options.no_shapes else row.shapes:
         figures |= zero_shot(operator, resolution)
     print(
         "   " + "  ".join(f"{column} {100 * figure['relative_l2']:.2f}%" for column, figure in figures.items()),
@@ -164,6 +165,8 @@ def main() -> None:
     arguments.add_argument("--test-samples", type=int, default=TEST_SAMPLES)
     arguments.add_argument("--time-limit", type=float, default=float("inf"), help="seconds, for each row")
     arguments.add_argument("--settings", default="{}", help="of the model, as JSON")
+    arguments.add_argument("--no-shapes", action="store_true", help="leave out the shapes of no family")
+    arguments.add_argument("--learning-rate", type=float)
     arguments.add_argument("--half", action="store_true", help="store the weights in half precision")
     options = arguments.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)

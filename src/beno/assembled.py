@@ -41,7 +41,7 @@ class AssembledOperator:
             centres=shape.centres,
             normals=shape.normals,
             lengths=shape.lengths,
-            mirrors=shape.ends.as_mirrors(self._kind),
+            ends=shape.ends.as_columns(self._kind),
             given=np.zeros(panels),
             trace=np.zeros(panels),
             kind=self._kind,

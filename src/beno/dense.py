@@ -6,6 +6,7 @@ The source is gone from them: what it does is in the potential, and what is left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 
+import joblib
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
@@ -23,6 +24,8 @@ from beno.symmetry import SYMMETRIES, matrix
 from beno.variety import Plan, Variety
 from beno.walls import wall_ends
 
+REDUCED_BY_A_WORKER = 2000  # below this a further process is not worth its start
+
 
 @dataclass(frozen=True, eq=False)
 class Reduced:
@@ -37,7 +40,7 @@ class Reduced:
     centres: Float[np.ndarray, "p 2"]
     normals: Float[np.ndarray, "p 2"]
     lengths: Float[np.ndarray, " p"]
-    mirrors: Float[np.ndarray, "p 6"]  # see WallEnds.as_mirrors
+    ends: Float[np.ndarray, "p 8"]  # see WallEnds.as_columns
     given: Float[np.ndarray, " p"]  # g
     trace: Float[np.ndarray, " p"]  # what the potential has there, of the kind that g is
     kind: Int[np.ndarray, " p"]
@@ -71,7 +74,7 @@ class Reduced:
             centres=sample.centres,
             normals=sample.normals,
             lengths=sample.lengths,
-            mirrors=wall_ends(sample.normals, sample.lengths, sample.ring).as_mirrors(kind),
+            ends=wall_ends(sample.normals, sample.lengths, sample.ring).as_columns(kind),
             given=sample.g / unit,
             trace=potential.data(problem) / unit,
             kind=kind,
@@ -94,7 +97,7 @@ class DenseBatch:
     centres: Float[Tensor, "s p 2"]
     normals: Float[Tensor, "s p 2"]
     lengths: Float[Tensor, "s p"]
-    mirrors: Float[Tensor, "s p 6"]
+    ends: Float[Tensor, "s p 8"]
     given: Float[Tensor, "s p"]
     trace: Float[Tensor, "s p"]
     kind: Int[Tensor, "s p"]
@@ -143,7 +146,7 @@ class DenseCohort:
             self._tensors[name] = self._padded([np.ones(count, dtype=bool) for count in counts])
         self._is_free = self._tensor(np.array([(one.kind == Kind.NEUMANN).all() for one in reduced]))
         self._turns = self._tensor(np.stack([matrix(turn) for turn in range(SYMMETRIES)]).astype(float))
-        self._turned_mirrors = self._tensor(np.stack([_turned_mirrors(turn) for turn in range(SYMMETRIES)]))
+        self._turned_ends = self._tensor(np.stack([_turned_ends(turn) for turn in range(SYMMETRIES)]))
         self._turned_walls = self._tensor(np.stack([_turned_walls(turn) for turn in range(SYMMETRIES)]))
 
     @classmethod
@@ -156,14 +159,11 @@ class DenseCohort:
     ) -> "DenseCohort":
         """With so many parts of each sample after it as the variety asks for, the same ones each time."""
         variety = variety or Variety()
-        reduced = []
-        for number, sample in enumerate(samples):
-            rng = np.random.default_rng(number)
-            new_walls = Kind.NEUMANN if (sample.kind == Kind.NEUMANN).all() else Kind.DIRICHLET
-            reduced.append(Reduced.of(sample, scales))
-            for _ in range(variety.parts):
-                reduced.append(Reduced.of(part_of(sample, random_part(rng, sample.domain), new_walls), scales))
-        return cls(reduced, device, variety)
+        samples = list(samples)
+        jobs = (joblib.delayed(_reduce)(sample, scales, variety.parts, seed) for seed, sample in enumerate(samples))
+        workers = min(joblib.cpu_count(), 1 + len(samples) * (1 + variety.parts) // REDUCED_BY_A_WORKER)
+        together = joblib.Parallel(n_jobs=workers, batch_size=8)(jobs)
+        return cls([reduced for some in together for reduced in some], device, variety)
 
     def __len__(self) -> int:
         return len(self.point_counts) // (1 + self.variety.parts)
@@ -219,13 +219,13 @@ class DenseCohort:
         tensors["u"] = tensors["u"] - mean
         turn, sign = self._turns[draw.turn], draw.sign[:, None]
         walls = self._turned_walls[draw.turn][:, None, :].expand(-1, draw.chosen.shape[1], -1)
-        mirrors = self._turned_mirrors[draw.turn][:, None, :].expand(-1, tensors["mirrors"].shape[1], -1)
+        ends = self._turned_ends[draw.turn][:, None, :].expand(-1, tensors["ends"].shape[1], -1)
         tensors |= {
             "points": _turned(tensors["points"] - 0.5, turn) + 0.5,
             "walls": tensors["walls"].gather(2, walls),
             "centres": _turned(tensors["centres"] - 0.5, turn) + 0.5,
             "normals": _turned(tensors["normals"], turn),
-            "mirrors": tensors["mirrors"].gather(2, mirrors),
+            "ends": tensors["ends"].gather(2, ends),
             **{name: sign * tensors[name] for name in ("potential", "u", "given", "trace")},
         }
         return DenseBatch(**tensors, point_counts=(draw.chosen.shape[1],) * len(draw.index))
@@ -247,6 +247,14 @@ class DenseCohort:
 _POINT_FIELDS = ("points", "walls", "potential", "log_kappa", "u", "counted", "real_point")
 
 
+def _reduce(sample: Sample, scales: Scales, parts: int, seed: int) -> list[Reduced]:
+    """A sample, and after it so many parts of it."""
+    rng = np.random.default_rng(seed)
+    new_walls = Kind.NEUMANN if (sample.kind == Kind.NEUMANN).all() else Kind.DIRICHLET
+    cut = (part_of(sample, random_part(rng, sample.domain), new_walls) for _ in range(parts))
+    return [Reduced.of(sample, scales), *(Reduced.of(part, scales) for part in cut)]
+
+
 def _turned(places: Float[Tensor, "s m 2"], turn: Float[Tensor, "s 2 2"]) -> Float[Tensor, "s m 2"]:
     """In plain sums: a product of matrices may round to half precision."""
     return (places[:, :, None, :] * turn[:, None, :, :]).sum(dim=-1)
@@ -258,7 +266,7 @@ def _turned_walls(turn: int) -> Int[np.ndarray, " 4"]:
     return np.array([np.flatnonzero((moved == direction).all(axis=1))[0] for direction in DIRECTIONS])
 
 
-def _turned_mirrors(turn: int) -> Int[np.ndarray, " 6"]:
+def _turned_ends(turn: int) -> Int[np.ndarray, " 8"]:
     """A mirrored walk around the boundary goes the other way: what was behind is ahead."""
     backwards = np.linalg.det(matrix(turn)) < 0
-    return np.array([1, 0, 3, 2, 5, 4]) if backwards else np.arange(6)
+    return np.arange(8) ^ 1 if backwards else np.arange(8)

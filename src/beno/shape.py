@@ -85,11 +85,13 @@ def _ends_of_loose(
     gap, following = cKDTree(centres - half).query(centres + half)
     if len(np.unique(following)) < len(following) or (gap > LARGEST_GAP * lengths).any():
         everywhere = np.full((len(lengths), 2), lengths.sum())  # not one that can be walked along: no corners known
-        return WallEnds(everywhere, np.zeros_like(everywhere), np.repeat(np.arange(len(lengths))[:, None], 2, axis=1))
+        itself = np.repeat(np.arange(len(lengths))[:, None], 2, axis=1)
+        return WallEnds(everywhere, np.zeros_like(everywhere), np.full_like(everywhere, np.pi), itself)
     order, ring = walk_rings(following.tolist(), list(range(len(lengths))))
     ends = wall_ends(normals[order], lengths[order], np.array(ring))
     place = np.argsort(order)
-    return WallEnds(ends.distance[place], ends.beside[place], np.array(order)[ends.next_panel[place]])
+    next_panel = np.array(order)[ends.next_panel[place]]
+    return WallEnds(ends.distance[place], ends.beside[place], ends.angle[place], next_panel)
 
 
 def _look_around(

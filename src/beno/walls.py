@@ -1,6 +1,6 @@
 """Straight walls: runs of panels in one direction, and the corners that they end in.
 
-In a corner that the domain fills by a quarter, a wall is mirrored in the one beside it: the method of images.
+Near a corner a domain is a wedge, whose kernels are known: `nn.pairs` starts from them.
 """
 
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-SHARPEST_BEND = 0.5  # sine of a turn between panels of one wall; 30 degrees
+SHARPEST_BEND = np.pi / 6  # between panels of one wall
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,13 +18,14 @@ class WallEnds:
     distance: Float[
         np.ndarray, "p 2"
     ]  # from the panel's centre to the wall's end; around the whole ring if it has none
-    beside: Float[np.ndarray, "p 2"]  # length of the wall beyond the end, if the domain fills a quarter there; else 0
+    beside: Float[np.ndarray, "p 2"]  # length of the wall beyond the end; 0 if there is none
+    angle: Float[np.ndarray, "p 2"]  # that the domain fills at the end
     next_panel: Int[np.ndarray, "p 2"]  # the panel beyond the end
 
-    def as_mirrors(self, kind: Int[np.ndarray, " p"]) -> Float[np.ndarray, "p 6"]:
-        """Both distances, both lengths beside, and for each end -1 if u is given beyond it, 1 if its slope is, or 0."""
+    def as_columns(self, kind: Int[np.ndarray, " p"]) -> Float[np.ndarray, "p 8"]:
+        """Both distances, lengths and angles, and for each end -1 if u is given beyond it, 1 if its slope is, or 0."""
         sign = np.choose(kind, (-1.0, 1.0, 0.0))
-        return np.concatenate([self.distance, self.beside, sign[self.next_panel]], axis=1)
+        return np.concatenate([self.distance, self.beside, self.angle, sign[self.next_panel]], axis=1)
 
 
 def wall_ends(
@@ -37,14 +38,17 @@ def wall_ends(
     >>> ends = wall_ends(panels.normals, panels.lengths, panels.ring)
     >>> ends.distance[0], ends.beside[0]  # the floor's first panel: a short wall behind it, the right wall ahead
     (array([0.125, 0.375]), array([0.25, 1.  ]))
+    >>> np.degrees(ends.angle[0])
+    array([90., 90.])
     """
     distance, beside = np.empty((len(ring), 2)), np.zeros((len(ring), 2))
-    next_panel = np.empty((len(ring), 2), dtype=np.int64)
+    angle, next_panel = np.full((len(ring), 2), np.pi), np.empty((len(ring), 2), dtype=np.int64)
     for number in range(ring.max() + 1):
         here = np.flatnonzero(ring == number)
         following = np.roll(normals[here], -1, axis=0)
-        turn = normals[here, 0] * following[:, 1] - normals[here, 1] * following[:, 0]  # positive to the left
-        ends = np.flatnonzero((np.abs(turn) > SHARPEST_BEND) | ((normals[here] * following).sum(axis=1) < 0))
+        sine = normals[here, 0] * following[:, 1] - normals[here, 1] * following[:, 0]
+        turn = np.arctan2(sine, (normals[here] * following).sum(axis=1))  # to the left is positive
+        ends = np.flatnonzero(np.abs(turn) > SHARPEST_BEND)
         if not len(ends):
             distance[here] = lengths[here].sum()
             next_panel[here] = here[:, None]
@@ -56,9 +60,9 @@ def wall_ends(
         wall = np.searchsorted(ends, np.arange(len(here)))
         length = np.bincount(wall, lengths[here])
         along = np.cumsum(lengths[here]) - lengths[here] / 2 - (np.cumsum(length) - length)[wall]
-        quarter = turn[ends] > SHARPEST_BEND  # of the corner at each wall's end
+        filled = np.pi - turn[ends]
         distance[here] = np.stack([along, length[wall] - along], axis=1)
-        before, after = quarter[wall - 1] * length[wall - 1], quarter[wall] * np.roll(length, -1)[wall]
-        beside[here] = np.stack([before, after], axis=1)
+        beside[here] = np.stack([length[wall - 1], np.roll(length, -1)[wall]], axis=1)
+        angle[here] = np.stack([filled[wall - 1], filled[wall]], axis=1)
         next_panel[here] = np.stack([here[ends[wall - 1]], here[(ends[wall] + 1) % len(here)]], axis=1)
-    return WallEnds(distance, beside, next_panel)
+    return WallEnds(distance, beside, angle, next_panel)

@@ -136,7 +136,7 @@ class Harmonic(nn.Module):
         width = config.width
         place = 2 + 4 * len(WAVES)
         kinds = (len(Kind) + 1) * (config.boundary == "mixed")
-        self.embed_panels = _mlp(place + 9 + kinds + config.coefficient, width)
+        self.embed_panels = _mlp(place + 11 + kinds + config.coefficient, width)
         self.among_panels = nn.ModuleList(Attention(width, config.heads) for _ in range(config.layers))
         self.embed_points = _mlp(place + 4 + config.coefficient, width)
         self.to_panels = Attention(width, config.heads)
@@ -177,13 +177,12 @@ class Harmonic(nn.Module):
             yield self._weights(batch, frame, hidden, panels, slice(start, start + step))
 
     def _panels(self, batch: DenseBatch, frame: "Frame", hidden: Float[Tensor, "s p"]) -> Float[Tensor, "s p c"]:
-        ends, sign = frame.mirrors.split(4, dim=-1)
         columns = [
             _place(frame.centres),
             batch.normals,
             frame.centres.norm(dim=-1, keepdim=True),
-            torch.log(ends + SMALLEST_WALL),
-            (ends[..., 2:] > 0) * sign,
+            torch.log(frame.ends[..., :4] + SMALLEST_WALL),
+            frame.ends[..., 4:] / 2,
         ]
         if self.config.boundary == "mixed":
             kinds = (batch.kind[..., None] == torch.arange(len(Kind), device=batch.kind.device)).to(batch.alpha.dtype)
@@ -191,7 +190,7 @@ class Harmonic(nn.Module):
         if self.config.coefficient:
             columns.append(batch.log_kappa_at_panels[..., None])
         panels = self.embed_panels(torch.cat(columns, dim=-1))
-        seen = view(frame.centres, frame.centres, batch.normals, frame.lengths, frame.mirrors).features
+        seen = view(frame.centres, frame.centres, batch.normals, frame.lengths, frame.ends).features
         for layer in self.among_panels:
             panels = layer(panels, panels, seen, hidden)
         return panels
@@ -200,7 +199,7 @@ class Harmonic(nn.Module):
         self, batch: DenseBatch, frame: "Frame", hidden: Tensor, panels: Float[Tensor, "s p c"], some: slice
     ) -> Float[Tensor, "s m p"]:
         walls = batch.walls[:, some] / frame.size
-        seen = view(frame.points[:, some], frame.centres, batch.normals, frame.lengths, frame.mirrors)
+        seen = view(frame.points[:, some], frame.centres, batch.normals, frame.lengths, frame.ends)
         columns = [_place(frame.points[:, some]), 2 * walls]
         if self.config.coefficient:
             columns.append(batch.log_kappa[:, some, None])
@@ -221,9 +220,10 @@ class Harmonic(nn.Module):
         flux = self._flux(seen, *correction[1:]) * ratio.exp() * batch.lengths[:, None]
         return torch.where(kind == Kind.NEUMANN, flux, measure)
 
-    def _flux(self, seen: View, factor: Tensor, term: Tensor, *of_images: Tensor) -> Float[Tensor, "s m p"]:
-        images = sum(share * image for share, image in zip(of_images, seen.image_flux(), strict=True))
-        return seen.flux_kernel() * (1 + factor) + images + term
+    def _flux(self, seen: View, factor: Tensor, term: Tensor, *of_wedges: Tensor) -> Float[Tensor, "s m p"]:
+        kernel = seen.flux_kernel()
+        wedges = sum(share * (wedge - kernel) for share, wedge in zip(of_wedges, seen.wedge_flux, strict=True))
+        return kernel * (1 + factor) + wedges + term
 
 
 class Frame:
@@ -237,7 +237,7 @@ class Frame:
         self.centres = (batch.centres - middle) / self.size
         self.lengths = batch.lengths / self.size[..., 0]
         self.alpha = batch.alpha * self.size[..., 0]
-        self.mirrors = torch.cat([batch.mirrors[..., :4] / self.size, batch.mirrors[..., 4:]], dim=-1)
+        self.ends = torch.cat([batch.ends[..., :4] / self.size, batch.ends[..., 4:]], dim=-1)
 
 
 def _robin_log_measure(seen: View, alpha: Float[Tensor, "s p"]) -> Float[Tensor, "s m p"]:

@@ -11,8 +11,9 @@ from torch import Tensor
 from beno.lattice import ROWS, dirichlet_correction, neumann_correction
 
 FEATURES = 16
-LEAST_LEFT = 0.01  # share of a panel's measure that its image may leave
-IMAGE_REACH = 3.0  # how far out an image is felt, in lengths of the wall that it is seen in
+REACH = 3.0  # how far out a corner is felt, in lengths of the wall beyond it
+LARGEST_GAIN = 4.0  # by which a corner may change the log of a measure
+SMALLEST_ANGLE = 0.03  # to the sides of a wedge
 TINY = 1e-9
 NEAREST = 1e-2  # in lengths of the panel: closer than this a point stands on it
 
@@ -26,9 +27,8 @@ class View:
     along: Float[Tensor, "s a b"]
     lengths: Float[Tensor, "s 1 b"]  # of the panels
     distance: Float[Tensor, "s a b"]
-    log_measure: Float[Tensor, "s a b"]  # log of the harmonic measure that each panel of a straight wall has
-    image_distance: Float[Tensor, "2 s a b"]  # of the places' images in the walls beside the panel's
-    is_mirrored: Bool[Tensor, "2 s 1 b"]  # whether there are such walls
+    log_measure: Float[Tensor, "s a b"]  # what a panel of a straight wall between its two corners has, about
+    wedge_flux: Float[Tensor, "2 s a b"]  # the potential of a unit flux through a panel of either corner
 
     def flux_kernel(self) -> Float[Tensor, "s a b"]:
         """The potential of a unit flux through a panel of a straight wall."""
@@ -40,17 +40,13 @@ class View:
         smooth = -(primitive(along + 0.5) - primitive(along - 0.5) + torch.log(self.lengths)) / math.pi
         return smooth + _looked_up("neumann", self.away / self.lengths, along)
 
-    def image_flux(self) -> Float[Tensor, "2 s a b"]:
-        """The same for the images, in which the panel's length is not seen."""
-        return torch.where(self.is_mirrored, -torch.log(self.image_distance) / math.pi, 0.0)
-
 
 def view(
     places: Float[Tensor, "s a 2"],
     centres: Float[Tensor, "s b 2"],
     normals: Float[Tensor, "s b 2"],
     lengths: Float[Tensor, "s b"],
-    mirrors: Float[Tensor, "s b 6"],
+    ends: Float[Tensor, "s b 8"],
 ) -> View:
     """Everything is measured in units of the domain."""
     length = lengths[:, None, :]
@@ -61,42 +57,82 @@ def view(
     away, along = x * normal_x + y * normal_y, y * normal_x - x * normal_y
     distance = torch.sqrt(x * x + y * y).clamp(min=NEAREST * length)
 
-    # Behind a panel its angle says nothing; the least that a cell in front of it would see is a beginning.
     in_front = away > 0
     seen_from = torch.where(in_front, away.clamp(min=NEAREST * length), length / 2)
     square = seen_from.square() + along.square()
     log_angle = torch.log(torch.atan2(length * seen_from, square - length.square() / 4) / math.pi)
-    log_measure = log_angle + _looked_up("dirichlet", away / length, along / length)
+    straight = log_angle + _looked_up("dirichlet", away / length, along / length)
 
-    # In a corner the measure of a panel is that of its own wall times 1 - (r / r')**2, with r' the distance
-    # of the image in the wall beside it; 1 + (r / r')**2 if that is a Neumann wall. Farther out than a few
-    # times the length of that wall, the image fades.
-    to_end, beside, sign = (mirrors.movedim(-1, 0)[first : first + 2, :, None, :] for first in (0, 2, 4))
-    to_plane = to_end + torch.stack([-along, along])
-    image_square = (distance.square() + 4 * to_end * to_plane).clamp(min=NEAREST**2 * length.square())
-    reach = (IMAGE_REACH * beside).clamp(min=TINY)
-    strength = torch.rsqrt(1 + (away / reach).clamp(max=1e4).pow(4)) * (beside > 0)
-    ratio = (distance.square() / image_square).clamp(max=1.0)
-    log_left = torch.log((1 + sign * strength * ratio).clamp(min=LEAST_LEFT))
-    image_distance = image_square.sqrt()
+    to_end, beside, angle, sign = (ends.movedim(-1, 0)[first : first + 2, :, None, :] for first in (0, 2, 4, 6))
+    to_corner = to_end + torch.stack([-along, along])
+    wedge = _Wedge(away, to_corner, to_end, angle, sign)
+    # Farther out than a few times the length of the wall beyond it, a corner is not felt.
+    strength = torch.rsqrt(1 + (away / (REACH * beside).clamp(min=TINY)).clamp(max=1e4).pow(4)) * (beside > 0)
+    gain = (wedge.log_measure - torch.log(seen_from / square)).clamp(min=-LARGEST_GAIN, max=LARGEST_GAIN)
+    # Behind a panel its angle says nothing. What it sees there it sees around a corner that is more than straight.
+    around = torch.where(angle > math.pi, torch.log(length / math.pi) + wedge.log_measure, straight - LARGEST_GAIN)
+    behind = torch.logaddexp(around[0], around[1])
+    log_measure = torch.where(in_front, straight + (strength * gain).sum(dim=0), behind)
     features = torch.stack(
         [
             2 * away,
             2 * along,
             2 * distance,
             torch.log(distance) / 2,
+            straight / 4,
             log_measure / 4,
             away / distance,
             along / distance,
             in_front.to(away.dtype),
-            *log_left / 2,
-            *torch.log(image_distance / distance).clamp(min=-3, max=3) / 2,
-            *to_plane.clamp(min=-1, max=1),
-            *strength,
+            *strength * gain / 2,
+            *to_corner.clamp(min=-1, max=1),
+            strength.sum(dim=0),
+            *wedge.flux.clamp(min=-1, max=1),
         ],
         dim=-1,
     )
-    return View(features, away, along, length, distance, log_measure + log_left.sum(dim=0), image_distance, beside > 0)
+    return View(features, away, along, length, distance, log_measure, wedge.flux)
+
+
+class _Wedge:
+    """What a panel of a wedge has, seen from anywhere in it: ``z ** (pi / angle)`` makes a half-plane of the wedge.
+
+    The panel lies ``s`` from the wedge's corner; a place has the polar coordinates rho and theta about the
+    corner, from the panel's side. Where the other side is a Neumann wall, the wedge mirrored in it is taken.
+    """
+
+    def __init__(
+        self,
+        away: Float[Tensor, "s a b"],
+        to_corner: Float[Tensor, "2 s a b"],
+        s: Float[Tensor, "2 s 1 b"],
+        angle: Float[Tensor, "2 s 1 b"],
+        sign: Float[Tensor, "2 s 1 b"],
+    ) -> None:
+        log_rho = 0.5 * torch.log((to_corner.square() + away.square()).clamp(min=TINY))
+        theta = torch.atan2(away.expand_as(to_corner), to_corner)
+        theta = torch.where(theta < 0, theta + 2 * math.pi, theta)
+        power = math.pi / angle
+        slope = torch.where(sign > 0, power / 2, power)
+        log_s = torch.log(s)
+        turned = (slope * theta).clamp(min=SMALLEST_ANGLE, max=math.pi - SMALLEST_ANGLE)
+        near, far = self._squares(slope, log_rho, log_s, turned)
+        weight = 1 / near + (sign > 0) / far
+        self.log_measure = (
+            torch.log(slope) + (slope - 1) * log_s + slope * log_rho + torch.log(torch.sin(turned) * weight)
+        )
+        plain, _ = self._squares(power, log_rho, log_s, (power * theta).clamp(max=math.pi))
+        # The size of z ** power is free by a factor; this one makes it that of z at the panel.
+        self.flux = -(torch.log(plain) / 2 + (1 - power) * log_s - torch.log(power)) / math.pi
+
+    @staticmethod
+    def _squares(power: Tensor, log_rho: Tensor, log_s: Tensor, turned: Tensor) -> tuple[Tensor, Tensor]:
+        """Of the distances between the powers of place and panel, and of place and mirrored panel."""
+        rho, s = torch.exp(power * log_rho), torch.exp(power * log_s)
+        half = turned / 2
+        near = (rho - s).square() + 4 * rho * s * torch.sin(half).square()
+        far = (rho - s).square() + 4 * rho * s * torch.cos(half).square()
+        return near.clamp(min=TINY), far.clamp(min=TINY)
 
 
 def _looked_up(kind: str, away: Float[Tensor, "*pairs"], along: Float[Tensor, "*pairs"]) -> Float[Tensor, "*pairs"]:
