@@ -98,10 +98,12 @@ PRESETS = {
     "fast": TrainingConfig(
         batch_size=16,
         learning_rate=1e-3,
-        weight_decay=0.0,
+        weight_decay=0.05,
+        decoupled_decay=True,
         warm_up=200,
         clip=1.0,
         precision="bf16-mixed",
+        symmetries=True,
         captured=True,
     ),
     "harmonic": TrainingConfig(

@@ -16,7 +16,9 @@ def train(
     data: Annotated[Path, typer.Option(help="The dataset; its train and validation splits are used.")],
     out: Annotated[Path, typer.Option(help="The folder of the run.")],
     model: Annotated[str, typer.Option(help="Which model.")] = "beno",
-    preset: Annotated[str, typer.Option(help="paper or fast.")] = "fast",
+    preset: Annotated[
+        str | None, typer.Option(help="paper, fast or harmonic; by default harmonic for that model, else fast.")
+    ] = None,
     setting: Annotated[
         list[str] | None, typer.Option("--set", help="A setting of the model, as steps=10; may be repeated.")
     ] = None,
@@ -25,11 +27,12 @@ def train(
     learning_rate: Annotated[float | None, typer.Option(help="Instead of the preset's.")] = None,
     weight_decay: Annotated[float | None, typer.Option(help="Instead of the preset's.")] = None,
     decoupled_decay: Annotated[
-        bool, typer.Option("--decoupled-decay", help="Decay the weights as AdamW does.")
-    ] = False,
+        bool | None, typer.Option(help="Decay the weights as AdamW does, instead of the preset's way.")
+    ] = None,
     symmetries: Annotated[
-        bool, typer.Option("--symmetries", help="Show each sample in random symmetries of the square and signs.")
-    ] = False,
+        bool | None, typer.Option(help="Show samples in random symmetries of the square and signs, or do not.")
+    ] = None,
+    parts: Annotated[int | None, typer.Option(help="Subdomains cut out of each sample; for harmonic.")] = None,
     seed: Annotated[int, typer.Option(help="Of the weights and of the order of samples.")] = 0,
     precision: Annotated[str | None, typer.Option(help="32-true or bf16-mixed, instead of the preset's.")] = None,
     checkpoint_every: Annotated[int, typer.Option(help="Epochs between saved states.")] = 1,
@@ -45,6 +48,7 @@ def train(
     from beno.errors import BenoError
     from beno.training import PRESETS, Run, close_fabric, make_fabric
 
+    preset = preset or ("harmonic" if model == "harmonic" else "fast")
     if preset not in PRESETS:
         raise BenoError(f"there is no preset {preset!r}; there is {', '.join(PRESETS)}")
     given = {
@@ -53,11 +57,15 @@ def train(
         "learning_rate": learning_rate,
         "weight_decay": weight_decay,
         "precision": precision,
+        "decoupled_decay": decoupled_decay,
+        "symmetries": symmetries,
+        "parts": parts,
     }
     changed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if precision is None and choose_device(device) == "cpu":
         changed["precision"] = "32-true"  # half precision gains nothing there
-    changed |= {"decoupled_decay": decoupled_decay, "symmetries": symmetries}
+    if preset == "harmonic" and epochs is not None:
+        changed["first_restart"] = epochs  # one cosine over the whole run, however long
     config = replace(PRESETS[preset], seed=seed, checkpoint_every=checkpoint_every, **changed)
     settings = dict(_parse_setting(text) for text in setting or [])
     limit = _parse_duration(time_limit) if time_limit else float("inf")
@@ -86,7 +94,7 @@ def train(
 
 
 def evaluate(
-    run: Annotated[Path, typer.Argument(help="The folder of a run, or a checkpoint.")],
+    run: Annotated[str, typer.Argument(help="The folder of a run, a checkpoint, or a shipped operator's name.")],
     data: Annotated[list[Path], typer.Argument(help="One dataset or more.")],
     split: Annotated[str, typer.Option(help="test, validation, train or all.")] = "test",
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
@@ -104,13 +112,13 @@ def evaluate(
     if split not in (*SPLITS, "all"):
         raise BenoError(f"there is no split {split!r}; there is {', '.join(SPLITS)}, all")
     operator = _load(run, device)
-    table = Table("data", "samples", "relative L2", "MAE", "paper's relative L2", "paper's MAE")
+    table = Table("data", "samples", "relative L2", "MAE", "paper's BENO, relative L2", "paper's BENO, MAE")
     figures = []
     for path in data:
         with Dataset(path) as dataset:
             evaluation = evaluate_on(operator, dataset, split)
         ours = evaluation.summary()
-        paper = figure_for(operator.header.model.upper(), operator.header.data, evaluation.data)
+        paper = figure_for("BENO", operator.header.data, evaluation.data)
         table.add_row(
             path.name,
             str(ours["samples"]),
@@ -129,7 +137,7 @@ def evaluate(
 
 
 def plot(
-    run: Annotated[Path, typer.Argument(help="The folder of a run, or a checkpoint.")],
+    run: Annotated[str, typer.Argument(help="The folder of a run, a checkpoint, or a shipped operator's name.")],
     data: Annotated[Path, typer.Argument(help="A dataset.")],
     sample: Annotated[int, typer.Option(help="Which sample of it.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Where the picture goes; by default prediction-N.png here.")] = None,
@@ -150,11 +158,11 @@ def plot(
     typer.echo(f"picture: {picture}")
 
 
-def _load(run: Path, device: str) -> "LearnedOperator":
+def _load(run: str, device: str) -> "LearnedOperator":
     from beno.device import choose_device
-    from beno.operator import LearnedOperator
+    from beno.shipped import load
 
-    return LearnedOperator.load(run, choose_device(device))
+    return load(run, choose_device(device))
 
 
 def _parse_setting(text: str) -> tuple[str, object]:
