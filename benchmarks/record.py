@@ -16,12 +16,13 @@ PACKAGES = ("numpy", "scipy", "h5py", "pyamg", "torch", "triton")
 
 def record(name: str, config: dict[str, object], figures: dict[str, object], folder: Path = RESULTS) -> None:
     """``config`` holds every option of the run, the seed among them."""
+    told = os.environ.get("BENO_COMMIT")
     entry = {
         "figures": figures,
         "config": config,
-        # A copy of the tree without its history is told which commit it is.
-        "commit": os.environ.get("BENO_COMMIT") or _git("rev-parse", "HEAD"),
-        "changed_since_commit": _git("diff", "--name-only", "HEAD", "--", "src").split(),
+        # A copy of the tree without its history is told which commit it is, unchanged.
+        "commit": told or _git("rev-parse", "HEAD"),
+        "changed_since_commit": [] if told else _git("diff", "--name-only", "HEAD", "--", "src").split(),
         "device": {"cpu": _cpu(), "cores": os.cpu_count(), "gpu": _gpu()},
         "versions": {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
         "date": datetime.now(UTC).isoformat(timespec="seconds"),

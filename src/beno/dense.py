@@ -18,7 +18,7 @@ from beno.grid_potential import grid_potential
 from beno.problem import Kind, Problem
 from beno.sample import Sample
 from beno.scaling import Scales
-from beno.solution import reconstruct, wall_distance_at
+from beno.solution import cells_of, reconstruct, wall_distance_at
 from beno.subdomain import part_of, random_part
 from beno.symmetry import SYMMETRIES, matrix
 from beno.variety import Plan, Variety
@@ -49,17 +49,19 @@ class Reduced:
 
     @classmethod
     def of(cls, sample: Sample, scales: Scales) -> "Reduced":
-        """A sample may have further points after those of its domain."""
+        """A sample has the points of its domain, in any order, and may have further ones after them."""
         domain = sample.domain
         own = len(domain.points)
-        kappa = None if sample.coefficient is None else sample.coefficient[:own]
+        cell = cells_of(domain, sample.points[:own])
+        order = np.argsort(cell)
+        kappa = None if sample.coefficient is None else sample.coefficient[order]
         problem = Problem(
-            domain, sample.source[:own], sample.kind, sample.g, sample.alpha, kappa, sample.panel_coefficient
+            domain, sample.source[order], sample.kind, sample.g, sample.alpha, kappa, sample.panel_coefficient
         )
         potential = grid_potential(problem)
-        at_points = potential.at_points
+        at_points = potential.at_points[cell]
         if len(sample.points) > own:
-            further = reconstruct(domain, at_points, sample.points[own:], potential.at_panels)
+            further = reconstruct(domain, potential.at_points, sample.points[own:], potential.at_panels)
             at_points = np.concatenate([at_points, further])
         # A Robin wall without alpha is a Neumann wall; elsewhere its data are those of the value that it draws u to.
         kind = np.where((sample.kind == Kind.ROBIN) & (sample.alpha == 0), Kind.NEUMANN, sample.kind)
