@@ -14,6 +14,7 @@ from beno.grid_potential import grid_potential
 from beno.nn.potential import BoxPotential
 from beno.problem import Field, Kind, Problem
 from beno.shape import Shape
+from beno.walls import wall_ends
 
 
 class AssembledOperator:
@@ -41,7 +42,9 @@ class AssembledOperator:
             centres=shape.centres,
             normals=shape.normals,
             lengths=shape.lengths,
-            ends=shape.ends.as_columns(self._kind),
+            ends=wall_ends(
+                shape.normals, shape.lengths, shape.ring, self._kind, model.config.unlike_corners
+            ).as_columns(),
             given=np.zeros(panels),
             trace=np.zeros(panels),
             kind=self._kind,

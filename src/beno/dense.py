@@ -48,7 +48,7 @@ class Reduced:
     log_kappa_at_panels: Float[np.ndarray, " p"]
 
     @classmethod
-    def of(cls, sample: Sample, scales: Scales) -> "Reduced":
+    def of(cls, sample: Sample, scales: Scales, by_kind: bool = True) -> "Reduced":
         """A sample has the points of its domain, in any order, and may have further ones after them."""
         domain = sample.domain
         own = len(domain.points)
@@ -76,7 +76,7 @@ class Reduced:
             centres=sample.centres,
             normals=sample.normals,
             lengths=sample.lengths,
-            ends=wall_ends(sample.normals, sample.lengths, sample.ring).as_columns(kind),
+            ends=wall_ends(sample.normals, sample.lengths, sample.ring, kind, by_kind).as_columns(),
             given=sample.g / unit,
             trace=potential.data(problem) / unit,
             kind=kind,
@@ -158,11 +158,14 @@ class DenseCohort:
         scales: Scales,
         device: torch.device | str = "cpu",
         variety: Variety | None = None,
+        by_kind: bool = True,
     ) -> "DenseCohort":
         """With so many parts of each sample after it as the variety asks for, the same ones each time."""
         variety = variety or Variety()
         samples = list(samples)
-        jobs = (joblib.delayed(_reduce)(sample, scales, variety.parts, seed) for seed, sample in enumerate(samples))
+        jobs = (
+            joblib.delayed(_reduce)(sample, scales, variety.parts, seed, by_kind) for seed, sample in enumerate(samples)
+        )
         workers = min(joblib.cpu_count(), 1 + len(samples) * (1 + variety.parts) // REDUCED_BY_A_WORKER)
         together = joblib.Parallel(n_jobs=workers, batch_size=8)(jobs)
         return cls([reduced for some in together for reduced in some], device, variety)
@@ -249,12 +252,12 @@ class DenseCohort:
 _POINT_FIELDS = ("points", "walls", "potential", "log_kappa", "u", "counted", "real_point")
 
 
-def _reduce(sample: Sample, scales: Scales, parts: int, seed: int) -> list[Reduced]:
+def _reduce(sample: Sample, scales: Scales, parts: int, seed: int, by_kind: bool) -> list[Reduced]:
     """A sample, and after it so many parts of it."""
     rng = np.random.default_rng(seed)
     new_walls = Kind.NEUMANN if (sample.kind == Kind.NEUMANN).all() else Kind.DIRICHLET
     cut = (part_of(sample, random_part(rng, sample.domain), new_walls) for _ in range(parts))
-    return [Reduced.of(sample, scales), *(Reduced.of(part, scales) for part in cut)]
+    return [Reduced.of(one, scales, by_kind) for one in (sample, *cut)]
 
 
 def _turned(places: Float[Tensor, "s m 2"], turn: Float[Tensor, "s 2 2"]) -> Float[Tensor, "s m 2"]:

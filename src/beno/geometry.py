@@ -168,7 +168,7 @@ class Domain:
         following = panel_from_vertex[end].tolist()
 
         centres = self.points[cell] + 0.5 * self.spacing * DIRECTIONS[direction]
-        order, ring = walk_rings(following, np.lexsort(centres.T).tolist())
+        order, ring = _walk_rings(following, np.lexsort(centres.T).tolist())
         direction = direction[order]
         return Panels(
             centres=centres[order],
@@ -201,7 +201,7 @@ class Domain:
         return self.points.mean(axis=0)
 
 
-def walk_rings(following: list[int], starts: list[int]) -> tuple[list[int], list[int]]:
+def _walk_rings(following: list[int], starts: list[int]) -> tuple[list[int], list[int]]:
     """Panel indices in walking order, and the ring of each. One step a panel, none a cell."""
     order: list[int] = []
     ring: list[int] = []

@@ -3,13 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
-from scipy.spatial import cKDTree
+from jaxtyping import Float, Int
 
 from beno.errors import BenoError
-from beno.geometry import DIRECTIONS, Domain, walk_rings
+from beno.geometry import DIRECTIONS, Domain
 from beno.solution import wall_distance_at
-from beno.walls import WallEnds, wall_ends
 
 CLOSED = 1e-6  # how far, relative to the boundary's length, its outward normals may be from adding up to nothing
 INSIDE = 0.5  # of the full angle that the panels fill, seen from a point: 1 from inside, 0 from outside
@@ -24,24 +22,24 @@ class Shape:
     normals: Float[np.ndarray, "p 2"]  # outward, of unit length
     lengths: Float[np.ndarray, " p"]
     walls: Float[np.ndarray, "n 4"]  # from each point to the panel that it meets first along each of DIRECTIONS
-    ends: WallEnds
+    ring: Int[np.ndarray, " p"]  # the panels stand in the order of a walk with the domain on the left, ring by ring
 
     @classmethod
     def of(cls, domain: Domain, points: Float[np.ndarray, "m 2"] | None = None) -> "Shape":
         """The domain's own points, or others inside it."""
         panels = domain.panels
-        ends = wall_ends(panels.normals, panels.lengths, panels.ring)
         if points is None:
-            return cls(domain.points, panels.centres, panels.normals, panels.lengths, domain.wall_distance, ends)
-        return cls(points, panels.centres, panels.normals, panels.lengths, wall_distance_at(domain, points), ends)
+            return cls(domain.points, panels.centres, panels.normals, panels.lengths, domain.wall_distance, panels.ring)
+        walls = wall_distance_at(domain, points)
+        return cls(points, panels.centres, panels.normals, panels.lengths, walls, panels.ring)
 
     @classmethod
     def from_panels(cls, points: np.ndarray, centres: np.ndarray, normals: np.ndarray, lengths: np.ndarray) -> "Shape":
-        """Straight panels of any length and direction that together close the boundary.
+        """Straight panels of any length and direction that close the boundary, in the order of a walk along it.
 
-        >>> middle = np.array([[0.0, 1.0], [0.0, -1.0], [2.0, 0.0], [-2.0, 0.0]])
-        >>> normal = middle / np.array([1.0, 1.0, 2.0, 2.0])[:, None]
-        >>> Shape.from_panels(np.array([[0.5, 0.0]]), middle, normal, np.array([4.0, 4.0, 2.0, 2.0])).walls
+        >>> middle = np.array([[0.0, -1.0], [2.0, 0.0], [0.0, 1.0], [-2.0, 0.0]])
+        >>> normal = middle / np.array([1.0, 2.0, 1.0, 2.0])[:, None]
+        >>> Shape.from_panels(np.array([[0.5, 0.0]]), middle, normal, np.array([4.0, 2.0, 4.0, 2.0])).walls
         array([[2.5, 1.5, 1. , 1. ]])
         """
         points, centres, normals, lengths = (
@@ -74,24 +72,27 @@ class Shape:
             x, y = points[filled.argmin()]
             raise BenoError(f"the point ({x:.4g}, {y:.4g}) is outside the panels")
         walls = np.concatenate([walls for _, walls in views])
-        return cls(points, centres, normals, lengths, walls, _ends_of_loose(centres, normals, lengths))
+        return cls(points, centres, normals, lengths, walls, _rings(centres, normals, lengths))
 
 
-def _ends_of_loose(
+def _rings(
     centres: Float[np.ndarray, "p 2"], normals: Float[np.ndarray, "p 2"], lengths: Float[np.ndarray, " p"]
-) -> WallEnds:
-    """The same as of panels in order, which are put in order by where each one ends and the next begins."""
+) -> Int[np.ndarray, " p"]:
+    """One ring more wherever a panel does not begin where the one before it ends."""
     half = np.stack([-normals[:, 1], normals[:, 0]], axis=1) * lengths[:, None] / 2
-    gap, following = cKDTree(centres - half).query(centres + half)
-    if len(np.unique(following)) < len(following) or (gap > LARGEST_GAP * lengths).any():
-        everywhere = np.full((len(lengths), 2), lengths.sum())  # not one that can be walked along: no corners known
-        itself = np.repeat(np.arange(len(lengths))[:, None], 2, axis=1)
-        return WallEnds(everywhere, np.zeros_like(everywhere), np.full_like(everywhere, np.pi), itself)
-    order, ring = walk_rings(following.tolist(), list(range(len(lengths))))
-    ends = wall_ends(normals[order], lengths[order], np.array(ring))
-    place = np.argsort(order)
-    next_panel = np.array(order)[ends.next_panel[place]]
-    return WallEnds(ends.distance[place], ends.beside[place], ends.angle[place], next_panel)
+    begin, end = centres - half, centres + half
+    ring = np.zeros(len(lengths), dtype=np.int64)
+    for panel in range(1, len(lengths)):
+        gap = np.hypot(*(begin[panel] - end[panel - 1]))
+        ring[panel] = ring[panel - 1] + (gap > LARGEST_GAP * lengths[panel])
+    for number in range(ring[-1] + 1):
+        first, last = np.flatnonzero(ring == number)[[0, -1]]
+        if np.hypot(*(begin[first] - end[last])) > LARGEST_GAP * lengths[first]:
+            raise BenoError(
+                f"panel {last} ends at ({end[last][0]:.4g}, {end[last][1]:.4g}) and none begins there; panels must "
+                "stand in the order of a walk along the boundary, with the domain on the left, ring by ring"
+            )
+    return ring
 
 
 def _look_around(

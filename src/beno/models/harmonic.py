@@ -47,6 +47,8 @@ class HarmonicConfig:
     rank: int = 32  # of the part of the correction that is a product of point and panel
     boundary: str = "dirichlet"  # which kinds of walls: dirichlet, neumann, or mixed for all three
     coefficient: bool = False  # Darcy
+    unlike_corners: bool = True  # tell corners between walls of unlike kinds from others, wherever the kind changes
+    grazing: float = 1e-5  # the smallest angle to its own wall, about a corner, at which a panel's kernel is told apart
 
     def __post_init__(self) -> None:
         for name in ("width", "layers", "heads", "pair_width", "rank"):
@@ -120,7 +122,9 @@ class PairNetwork(nn.Module):
     ) -> Float[Tensor, "s n p o"]:
         first = self.from_view(seen) + self.from_point(points)[:, :, None] + self.from_panel(panels)[:, None]
         hidden = functional.silu(self.second(functional.silu(first)))
-        return self.last(hidden).float() + self._product(points, panels).float()
+        with torch.autocast(hidden.device.type, enabled=False):
+            # Rounded to half precision, the corrections of many panels add up to an error in u of a percent.
+            return self.last(hidden.float()) + self._product(points.float(), panels.float())
 
     def _product(self, points: Float[Tensor, "s n c"], panels: Float[Tensor, "s p c"]) -> Float[Tensor, "s n p o"]:
         shape = (self.outputs, self.rank)
@@ -150,7 +154,7 @@ class Harmonic(nn.Module):
         device: torch.device | str = "cpu",
         variety: Variety | None = None,
     ) -> DenseCohort:
-        return DenseCohort.of(samples, scales, device, variety)
+        return DenseCohort.of(samples, scales, device, variety, config.unlike_corners)
 
     def forward(self, batch: DenseBatch) -> Float[Tensor, "s n"]:
         """u at every point, in the units of the batch."""
@@ -190,7 +194,7 @@ class Harmonic(nn.Module):
         if self.config.coefficient:
             columns.append(batch.log_kappa_at_panels[..., None])
         panels = self.embed_panels(torch.cat(columns, dim=-1))
-        seen = view(frame.centres, frame.centres, batch.normals, frame.lengths, frame.ends).features
+        seen = self._view(batch, frame, frame.centres).features
         for layer in self.among_panels:
             panels = layer(panels, panels, seen, hidden)
         return panels
@@ -199,7 +203,7 @@ class Harmonic(nn.Module):
         self, batch: DenseBatch, frame: "Frame", hidden: Tensor, panels: Float[Tensor, "s p c"], some: slice
     ) -> Float[Tensor, "s m p"]:
         walls = batch.walls[:, some] / frame.size
-        seen = view(frame.points[:, some], frame.centres, batch.normals, frame.lengths, frame.ends)
+        seen = self._view(batch, frame, frame.points[:, some])
         columns = [_place(frame.points[:, some]), 2 * walls]
         if self.config.coefficient:
             columns.append(batch.log_kappa[:, some, None])
@@ -219,6 +223,10 @@ class Harmonic(nn.Module):
             return measure
         flux = self._flux(seen, *correction[1:]) * ratio.exp() * batch.lengths[:, None]
         return torch.where(kind == Kind.NEUMANN, flux, measure)
+
+    def _view(self, batch: DenseBatch, frame: "Frame", places: Float[Tensor, "s a 2"]) -> View:
+        is_flux = batch.kind == Kind.NEUMANN if self.config.unlike_corners else None
+        return view(places, frame.centres, batch.normals, frame.lengths, frame.ends, self.config.grazing, is_flux)
 
     def _flux(self, seen: View, factor: Tensor, term: Tensor, *of_wedges: Tensor) -> Float[Tensor, "s m p"]:
         kernel = seen.flux_kernel()

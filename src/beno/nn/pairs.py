@@ -13,7 +13,7 @@ from beno.lattice import ROWS, dirichlet_correction, neumann_correction
 FEATURES = 16
 REACH = 3.0  # how far out a corner is felt, in lengths of the wall beyond it
 LARGEST_GAIN = 4.0  # by which a corner may change the log of a measure
-SMALLEST_ANGLE = 0.03  # to the sides of a wedge
+SMALLEST_ANGLE = 0.03  # to a wedge's other side, beyond which a panel is not quite out of sight
 TINY = 1e-9
 NEAREST = 1e-2  # in lengths of the panel: closer than this a point stands on it
 
@@ -47,8 +47,11 @@ def view(
     normals: Float[Tensor, "s b 2"],
     lengths: Float[Tensor, "s b"],
     ends: Float[Tensor, "s b 8"],
+    grazing: float,
+    is_flux: Bool[Tensor, "s b"] | None,
 ) -> View:
-    """Everything is measured in units of the domain."""
+    """Everything is measured in units of the domain. Places closer to a panel's own wall than the grazing angle,
+    seen from its ends, are taken to be that far from it. ``is_flux`` tells the Neumann panels."""
     length = lengths[:, None, :]
     # Plain products: matrix products may round to half precision, and nearby panels differ by little.
     x = centres[:, None, :, 0] - places[:, :, None, 0]
@@ -65,7 +68,8 @@ def view(
 
     to_end, beside, angle, sign = (ends.movedim(-1, 0)[first : first + 2, :, None, :] for first in (0, 2, 4, 6))
     to_corner = to_end + torch.stack([-along, along])
-    wedge = _Wedge(away, to_corner, to_end, angle, sign)
+    own = -1.0 if is_flux is None else torch.where(is_flux, 1.0, -1.0)[None, :, None, :]
+    wedge = _Wedge(away, to_corner, to_end, angle, own * sign < 0, grazing, is_flux is not None)
     # Farther out than a few times the length of the wall beyond it, a corner is not felt.
     strength = torch.rsqrt(1 + (away / (REACH * beside).clamp(min=TINY)).clamp(max=1e4).pow(4)) * (beside > 0)
     gain = (wedge.log_measure - torch.log(seen_from / square)).clamp(min=-LARGEST_GAIN, max=LARGEST_GAIN)
@@ -98,7 +102,7 @@ class _Wedge:
     """What a panel of a wedge has, seen from anywhere in it: ``z ** (pi / angle)`` makes a half-plane of the wedge.
 
     The panel lies ``s`` from the wedge's corner; a place has the polar coordinates rho and theta about the
-    corner, from the panel's side. Where the other side is a Neumann wall, the wedge mirrored in it is taken.
+    corner, from the panel's side. Where the two sides are of different kinds, the wedge mirrored in one is taken.
     """
 
     def __init__(
@@ -107,23 +111,29 @@ class _Wedge:
         to_corner: Float[Tensor, "2 s a b"],
         s: Float[Tensor, "2 s 1 b"],
         angle: Float[Tensor, "2 s 1 b"],
-        sign: Float[Tensor, "2 s 1 b"],
+        unlike: Bool[Tensor, "2 s 1 b"],
+        grazing: float,
+        mixed_flux: bool,
     ) -> None:
         log_rho = 0.5 * torch.log((to_corner.square() + away.square()).clamp(min=TINY))
         theta = torch.atan2(away.expand_as(to_corner), to_corner)
         theta = torch.where(theta < 0, theta + 2 * math.pi, theta)
         power = math.pi / angle
-        slope = torch.where(sign > 0, power / 2, power)
+        slope = torch.where(unlike, power / 2, power)
         log_s = torch.log(s)
-        turned = (slope * theta).clamp(min=SMALLEST_ANGLE, max=math.pi - SMALLEST_ANGLE)
+        turned = (slope * theta).clamp(min=grazing, max=math.pi - SMALLEST_ANGLE)
         near, far = self._squares(slope, log_rho, log_s, turned)
-        weight = 1 / near + (sign > 0) / far
+        weight = 1 / near + unlike / far
         self.log_measure = (
             torch.log(slope) + (slope - 1) * log_s + slope * log_rho + torch.log(torch.sin(turned) * weight)
         )
-        plain, _ = self._squares(power, log_rho, log_s, (power * theta).clamp(max=math.pi))
-        # The size of z ** power is free by a factor; this one makes it that of z at the panel.
-        self.flux = -(torch.log(plain) / 2 + (1 - power) * log_s - torch.log(power)) / math.pi
+        # A flux's potential is the log of the distance between the powers, whose size is free by a factor: this one
+        # makes it that of places near the panel. Where u is given on the other side, its mirror image is taken off.
+        slope = torch.where(unlike & mixed_flux, power / 2, power)
+        near, far = self._squares(slope, log_rho, log_s, (slope * theta).clamp(max=math.pi))
+        free = torch.log(near) / 2 + (1 - slope) * log_s - torch.log(slope)
+        held = (torch.log(near) - torch.log(far)) / 2
+        self.flux = -torch.where(unlike & mixed_flux, held, free) / math.pi
 
     @staticmethod
     def _squares(power: Tensor, log_rho: Tensor, log_s: Tensor, turned: Tensor) -> tuple[Tensor, Tensor]:
