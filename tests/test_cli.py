@@ -169,3 +169,35 @@ def test_interrupted_it_stops_quietly(tmp_path, sent, workers):
     assert process.returncode == 130
     assert errors.strip().endswith("stopped; what is finished is kept") and "Traceback" not in errors
     assert not Path(target).exists()
+
+
+def test_solve_prints_error_and_time_and_draws(tmp_path):
+    example = Path(__file__).parent.parent / "examples" / "cross.toml"
+    result = beno("solve", str(example), cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "poisson-dirichlet" in result.stdout and "ms" in result.stdout
+    error = float(result.stdout.split(" %")[0].split()[-1])
+    assert 0 < error < 1
+    assert (tmp_path / "cross.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    "text, arguments, message",
+    [
+        ("resolution = 'many'\n", [], "resolution"),
+        ("[boundary]\nvalues = {family = 'constant', value = 1}\n", ["--weights", "nothing"], "no operator 'nothing'"),
+        (
+            "[boundary]\nvalues = {family = 'constant', value = 1}\n",
+            ["--weights", "poisson-neumann"],
+            "trained for neumann",
+        ),
+        ("[boundary]\nvalues = {family = 'constant', value = 1}\n", ["--out", "no/where.png"], "no/where.png"),
+        ("[boundary]\nvalues = {family = 'constant', value = 1}\n", ["--out", "a.xyz"], "a.xyz"),
+    ],
+)
+def test_solve_complains_in_one_line(tmp_path, text, arguments, message):
+    (tmp_path / "a.toml").write_text(text)
+    result = beno("solve", "a.toml", *arguments, cwd=tmp_path)
+    assert result.returncode == 2
+    assert message in result.stderr and result.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == [tmp_path / "a.toml"]

@@ -1,0 +1,107 @@
+"""The operators that come with the package keep their laws and their promises, from the files that ship."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import beno
+from beno.errors import BenoError
+from beno.finite_volume import solve
+from beno.metrics import relative_l2
+from beno.problem import Kind, poisson
+from beno.random_problems import Family
+from beno.shipped import WEIGHTS, load, name_for, names
+from tests.strategies import domains, seeds
+
+ROWS = {
+    "poisson-dirichlet": "harmonic-mixed",
+    "poisson-neumann": "harmonic-neumann-mixed",
+    "poisson-mixed": "harmonic-mixed-kinds",
+    "darcy-dirichlet": "harmonic-darcy-mixed",
+    "beno-4-corners": "beno-4-corners",
+}
+ACCURACY = Path(__file__).parent.parent / "results" / "accuracy"
+
+
+@pytest.fixture(scope="module")
+def operators():
+    return {name: load(name) for name in names()}
+
+
+def test_all_are_there_and_small():
+    assert set(names()) == set(ROWS)
+    for name in names():
+        assert len((WEIGHTS / f"{name}.safetensors").read_bytes()) < 16 * 2**20
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_they_are_as_good_as_the_results_say(operators, name):
+    """On problems that neither training nor the results have seen."""
+    operator, result = operators[name], json.loads((ACCURACY / f"{ROWS[name]}.json").read_text())
+    trained = operator.header.data
+    for column, corners in (("4-Corners", 4), ("No-Corner", 0)):
+        family = Family(trained.equation, trained.boundary, corners)
+        errors = []
+        for index in range(4):
+            problem = family.problem(seed=31, index=index)
+            errors.append(relative_l2(operator.solve(problem).u, solve(problem).u))
+        promised = result["figures"][column]
+        assert np.mean(errors) < promised["relative_l2"] + 3 * promised["relative_l2_deviation"]
+
+
+@settings(deadline=None, max_examples=15)
+@given(domains(4), seeds)
+def test_trained_it_still_obeys_the_maximum_principle_and_keeps_constants(operators, domain, seed):
+    operator = operators["poisson-dirichlet"]
+    g = np.random.default_rng(seed).normal(size=len(domain.panels))
+    u = operator.solve(poisson(domain, g=g)).u
+    assert g.min() - 1e-5 <= u.min() and u.max() <= g.max() + 1e-5
+    np.testing.assert_allclose(operator.solve(poisson(domain, g=-2.0)).u, -2.0, rtol=1e-5)
+
+
+@settings(deadline=None, max_examples=10)
+@given(domains(4), seeds, st.floats(-3, 3))
+def test_trained_it_is_still_linear(operators, domain, seed, factor):
+    operator = operators["poisson-dirichlet"]
+    rng = np.random.default_rng(seed)
+    f, g = rng.normal(size=(2, len(domain.points))), rng.normal(size=(2, len(domain.panels)))
+    one, other = (operator.solve(poisson(domain, f[k], g[k])).u for k in (0, 1))
+    both = operator.solve(poisson(domain, f[0] + factor * f[1], g[0] + factor * g[1])).u
+    np.testing.assert_allclose(both, one + factor * other, atol=1e-4 * (1 + np.abs(one).max() + np.abs(other).max()))
+
+
+def test_solve_takes_the_operator_that_fits():
+    for family, name in (
+        (Family(), "poisson-dirichlet"),
+        (Family(boundary="zero"), "poisson-dirichlet"),
+        (Family(boundary="neumann"), "poisson-neumann"),
+        (Family(boundary="robin"), "poisson-mixed"),
+        (Family(boundary="mixed"), "poisson-mixed"),
+        (Family("darcy"), "darcy-dirichlet"),
+    ):
+        assert name_for(family.problem(0, 0)) == name
+    problem = Family(resolution=16).problem(0, 3)
+    assert relative_l2(beno.solve(problem).u, solve(problem).u) < 0.1
+    with pytest.raises(BenoError, match="no operator is shipped for darcy with neumann walls"):
+        beno.solve(Family("darcy", "neumann").problem(0, 0))
+
+
+def test_what_is_not_there():
+    with pytest.raises(BenoError, match="no operator 'posson'"):
+        beno.load("posson")
+    with pytest.raises(AttributeError):
+        _ = beno.sovle
+
+
+def test_a_hole_and_a_neumann_wall_within_reach_of_the_mixed_operator(operators):
+    """Far from what it was trained on: a promise of order, not of percent."""
+    mask = np.ones((32, 32), dtype=bool)
+    mask[12:18, 14:20] = False
+    domain = beno.geometry.Domain.from_mask(mask)
+    kind = np.where(domain.panels.ring == 1, Kind.NEUMANN, Kind.DIRICHLET)
+    problem = poisson(domain, 0.0, lambda x, y: (x * (1 - kind[0])) + y, kind=Kind.DIRICHLET)
+    assert relative_l2(operators["poisson-mixed"].solve(problem).u, solve(problem).u) < 0.3
