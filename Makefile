@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 .PHONY: run test docs clean
 
 run: $(VENV)/.installed
-	$(BIN)/python examples/gallery.py
+	$(BIN)/beno solve examples/cross.toml
 
 test: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

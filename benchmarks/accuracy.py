@@ -14,26 +14,20 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import joblib
-import numpy as np
 import torch
 from record import record
 
 from beno import checkpoint
 from beno.dataset import Dataset
 from beno.evaluation import evaluate
-from beno.finite_volume import solve
 from beno.making import make
-from beno.masks import SHAPES
-from beno.metrics import mean_absolute_error, relative_l2
 from beno.operator import LearnedOperator
 from beno.paper import COLUMNS
-from beno.problem import poisson
-from beno.random_problems import Family, random_source, random_wave
-from beno.sample import Sample
+from beno.random_problems import Family
 from beno.training import PRESETS, Run, make_fabric
 
 TRAINING_SEED, TEST_SEED = 0, 100  # a column adds its number of corners
-SAMPLES, TEST_SAMPLES, SHAPE_SAMPLES = 1000, 100, 10
+SAMPLES, TEST_SAMPLES = 1000, 100
 
 
 def columns(**choices) -> dict[str, Family]:
@@ -47,12 +41,11 @@ class Row:
     model: str = "harmonic"
     epochs: int = 1000
     settings: dict = field(default_factory=dict)
-    shapes: tuple[int, ...] = ()  # resolutions at which it is also shown shapes of no family
 
 
 ROWS = {
     "beno-4-corners": Row(Family(), columns(), "beno", settings={"residual": True, "layer_norm": True}),
-    "harmonic-mixed": Row(Family(corners="mixed"), columns(), shapes=(64, 128)),
+    "harmonic-mixed": Row(Family(corners="mixed"), columns()),
     "harmonic-4-corners": Row(Family(), columns()),
     "harmonic-no-corner": Row(Family(corners=0), columns()),
     "harmonic-zero": Row(
@@ -77,28 +70,6 @@ def dataset(folder: Path, family: Family, seed: int, samples: int) -> Path:
 
 def test_seed(family: Family) -> int:
     return TEST_SEED + int(family.corners)
-
-
-def zero_shot(operator: LearnedOperator, resolution: int) -> dict[str, dict]:
-    """Shapes that no family draws, with sources and boundary values like those of the training data."""
-    figures = {}
-    for name, shape in SHAPES.items():
-        domain, samples = shape(resolution), []
-        for index in range(SHAPE_SAMPLES):
-            rng = np.random.default_rng([TEST_SEED, resolution, index])
-            f, g = random_source(rng, domain.points), random_wave(rng, domain.panels)
-            samples.append(Sample.of(solve(poisson(domain, 20 * f / np.abs(f).max(), 2 * g / np.abs(g).max()))))
-        predicted = list(zip(operator.predict(samples, batch_size=2), samples, strict=True))
-        errors = [relative_l2(u, sample.u) for u, sample in predicted]
-        absolute = [mean_absolute_error(u, sample.u) for u, sample in predicted]
-        figures[f"{name} at {resolution}²"] = {
-            "samples": len(samples),
-            "relative_l2": float(np.mean(errors)),
-            "relative_l2_deviation": float(np.std(errors)),
-            "mae": float(np.mean(absolute)),
-            "mae_deviation": float(np.std(absolute)),
-        }
-    return figures
 
 
 def run_row(name: str, row: Row, options: argparse.Namespace) -> None:
@@ -129,8 +100,6 @@ def run_row(name: str, row: Row, options: argparse.Namespace) -> None:
     for column, family in row.tested_on.items():
         with Dataset(dataset(options.folder, family, test_seed(family), options.test_samples)) as test:
             figures[column] = evaluate(operator, test, "all").summary()
-    for resolution in () if options.no_shapes else row.shapes:
-        figures |= zero_shot(operator, resolution)
     print(
         "   " + "  ".join(f"{column} {100 * figure['relative_l2']:.2f}%" for column, figure in figures.items()),
         flush=True,
@@ -165,7 +134,6 @@ def main() -> None:
     arguments.add_argument("--test-samples", type=int, default=TEST_SAMPLES)
     arguments.add_argument("--time-limit", type=float, default=float("inf"), help="seconds, for each row")
     arguments.add_argument("--settings", default="{}", help="of the model, as JSON")
-    arguments.add_argument("--no-shapes", action="store_true", help="leave out the shapes of no family")
     arguments.add_argument("--learning-rate", type=float)
     arguments.add_argument("--half", action="store_true", help="store the weights in half precision")
     options = arguments.parse_args()

@@ -8,9 +8,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from beno.dense import DenseCohort, Reduced
+from beno.dense import DenseCohort, Reduced, media
 from beno.errors import BenoError
 from beno.grid_potential import grid_potential
+from beno.medium import COLUMNS
 from beno.nn.potential import BoxPotential
 from beno.problem import Field, Kind, Problem
 from beno.shape import Shape
@@ -32,11 +33,13 @@ class AssembledOperator:
         self._alpha = self._tensor(alpha, device)
         self._is_free = bool((self._kind == Kind.NEUMANN).all())
         kappa = None if problem is None else problem.coefficient
+        nothing = np.zeros((points, COLUMNS)), np.zeros((panels, COLUMNS))
+        medium, medium_at_panels = nothing if problem is None else media(problem, shape.points, kappa)
         reduced = Reduced(
             points=shape.points,
             walls=shape.walls,
             potential=np.zeros(points),
-            log_kappa=np.zeros(points) if kappa is None else np.log(kappa),
+            medium=medium,
             u=np.zeros(points),
             counted=np.ones(points, dtype=bool),
             centres=shape.centres,
@@ -49,7 +52,7 @@ class AssembledOperator:
             trace=np.zeros(panels),
             kind=self._kind,
             alpha=alpha,
-            log_kappa_at_panels=np.zeros(panels) if problem is None else np.log(problem.wall_coefficient),
+            medium_at_panels=medium_at_panels,
         )
         batch = DenseCohort([reduced], device).batch()
         with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=half_precision):

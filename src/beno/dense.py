@@ -15,6 +15,7 @@ from torch import Tensor
 from beno.errors import BenoError
 from beno.geometry import DIRECTIONS
 from beno.grid_potential import grid_potential
+from beno.medium import COLUMNS, medium_at_panels, medium_at_points
 from beno.problem import Kind, Problem
 from beno.sample import Sample
 from beno.scaling import Scales
@@ -34,7 +35,7 @@ class Reduced:
     points: Float[np.ndarray, "n 2"]
     walls: Float[np.ndarray, "n 4"]
     potential: Float[np.ndarray, " n"]
-    log_kappa: Float[np.ndarray, " n"]  # zero for Poisson
+    medium: Float[np.ndarray, "n 4"]  # of the coefficient, see `medium`; zeros for Poisson
     u: Float[np.ndarray, " n"]
     counted: Bool[np.ndarray, " n"]  # the domain's own points, over which a mean is taken
     centres: Float[np.ndarray, "p 2"]
@@ -45,7 +46,7 @@ class Reduced:
     trace: Float[np.ndarray, " p"]  # what the potential has there, of the kind that g is
     kind: Int[np.ndarray, " p"]
     alpha: Float[np.ndarray, " p"]
-    log_kappa_at_panels: Float[np.ndarray, " p"]
+    medium_at_panels: Float[np.ndarray, "p 4"]
 
     @classmethod
     def of(cls, sample: Sample, scales: Scales, by_kind: bool = True) -> "Reduced":
@@ -65,12 +66,13 @@ class Reduced:
             at_points = np.concatenate([at_points, further])
         # A Robin wall without alpha is a Neumann wall; elsewhere its data are those of the value that it draws u to.
         kind = np.where((sample.kind == Kind.ROBIN) & (sample.alpha == 0), Kind.NEUMANN, sample.kind)
+        medium, at_panels = media(problem, sample.points, sample.coefficient)
         unit = scales.solution * np.where(kind == Kind.ROBIN, sample.alpha, 1.0)
         return cls(
             points=sample.points,
             walls=wall_distance_at(domain, sample.points),
             potential=at_points / scales.solution,
-            log_kappa=np.zeros(len(sample.u)) if sample.coefficient is None else np.log(sample.coefficient),
+            medium=medium,
             u=sample.u / scales.solution,
             counted=np.arange(len(sample.u)) < own,
             centres=sample.centres,
@@ -81,8 +83,20 @@ class Reduced:
             trace=potential.data(problem) / unit,
             kind=kind,
             alpha=sample.alpha,
-            log_kappa_at_panels=np.log(problem.wall_coefficient),
+            medium_at_panels=at_panels,
         )
+
+
+def media(
+    problem: Problem, points: Float[np.ndarray, "n 2"], coefficient: Float[np.ndarray, " n"] | None
+) -> tuple[Float[np.ndarray, "n 4"], Float[np.ndarray, "p 4"]]:
+    """What the coefficient is like at points, where it is given, and at the panels."""
+    if problem.coefficient is None or problem.panel_coefficient is None or coefficient is None:
+        return np.zeros((len(points), COLUMNS)), np.zeros((len(problem.g), COLUMNS))
+    cells = medium_at_points(problem.domain, problem.coefficient, problem.panel_coefficient)
+    at_points = cells[cells_of(problem.domain, points)]
+    at_points[:, 0] = np.log(coefficient)
+    return at_points, medium_at_panels(problem.domain, cells, problem.panel_coefficient)
 
 
 @dataclass(eq=False)  # not frozen: Fabric rebuilds what it passes to a model field by field
@@ -92,7 +106,7 @@ class DenseBatch:
     points: Float[Tensor, "s n 2"]
     walls: Float[Tensor, "s n 4"]
     potential: Float[Tensor, "s n"]
-    log_kappa: Float[Tensor, "s n"]
+    medium: Float[Tensor, "s n 4"]
     u: Float[Tensor, "s n"]
     counted: Bool[Tensor, "s n"]
     real_point: Bool[Tensor, "s n"]
@@ -104,7 +118,7 @@ class DenseBatch:
     trace: Float[Tensor, "s p"]
     kind: Int[Tensor, "s p"]
     alpha: Float[Tensor, "s p"]
-    log_kappa_at_panels: Float[Tensor, "s p"]
+    medium_at_panels: Float[Tensor, "s p 4"]
     real: Bool[Tensor, "s p"]
     point_counts: tuple[int, ...]
 
@@ -231,6 +245,7 @@ class DenseCohort:
             "centres": _turned(tensors["centres"] - 0.5, turn) + 0.5,
             "normals": _turned(tensors["normals"], turn),
             "ends": tensors["ends"].gather(2, ends),
+            **{name: _turned_medium(tensors[name], turn) for name in ("medium", "medium_at_panels")},
             **{name: sign * tensors[name] for name in ("potential", "u", "given", "trace")},
         }
         return DenseBatch(**tensors, point_counts=(draw.chosen.shape[1],) * len(draw.index))
@@ -249,7 +264,7 @@ class DenseCohort:
         return self._tensor(padded)
 
 
-_POINT_FIELDS = ("points", "walls", "potential", "log_kappa", "u", "counted", "real_point")
+_POINT_FIELDS = ("points", "walls", "potential", "medium", "u", "counted", "real_point")
 
 
 def _reduce(sample: Sample, scales: Scales, parts: int, seed: int, by_kind: bool) -> list[Reduced]:
@@ -263,6 +278,10 @@ def _reduce(sample: Sample, scales: Scales, parts: int, seed: int, by_kind: bool
 def _turned(places: Float[Tensor, "s m 2"], turn: Float[Tensor, "s 2 2"]) -> Float[Tensor, "s m 2"]:
     """In plain sums: a product of matrices may round to half precision."""
     return (places[:, :, None, :] * turn[:, None, :, :]).sum(dim=-1)
+
+
+def _turned_medium(medium: Float[Tensor, "s m 4"], turn: Float[Tensor, "s 2 2"]) -> Float[Tensor, "s m 4"]:
+    return torch.cat([medium[..., :1], _turned(medium[..., 1:3], turn), medium[..., 3:]], dim=-1)
 
 
 def _turned_walls(turn: int) -> Int[np.ndarray, " 4"]:

@@ -20,7 +20,7 @@ class WallEnds:
     ]  # from the panel's centre to the wall's end; around the whole ring if it has none
     beside: Float[np.ndarray, "p 2"]  # length of the wall beyond the end; 0 if there is none
     angle: Float[np.ndarray, "p 2"]  # that the domain fills at the end; a straight one if only the kind changes
-    sign: Float[np.ndarray, "p 2"]  # -1 where u is given beyond the end, 1 where its slope is, 0 for Robin walls
+    sign: Float[np.ndarray, "p 2"]  # -1 where u is given beyond the end, 1 where its slope is, or nearly (Robin)
 
     def as_columns(self) -> Float[np.ndarray, "p 8"]:
         return np.concatenate([self.distance, self.beside, self.angle, self.sign], axis=1)
@@ -46,7 +46,7 @@ def wall_ends(
     """
     distance, beside = np.empty((len(ring), 2)), np.zeros((len(ring), 2))
     angle, sign = np.full((len(ring), 2), np.pi), np.zeros((len(ring), 2))
-    sign_of_panel = np.choose(kind, (-1.0, 1.0, 0.0))
+    sign_of_panel = np.choose(kind, (-1.0, 1.0, 1.0 if by_kind else 0.0))
     for number in range(ring.max() + 1):
         here = np.flatnonzero(ring == number)
         following = np.roll(normals[here], -1, axis=0)

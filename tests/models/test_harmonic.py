@@ -115,8 +115,8 @@ def test_the_order_of_points_and_panels_does_not_matter(boundary):
     reduced = Reduced.of(samples_for(boundary)[1], Scales())
     rng = np.random.default_rng(0)
     points, panels = rng.permutation(len(reduced.u)), rng.permutation(len(reduced.given))
-    at_points = {name: getattr(reduced, name)[points] for name in ("points", "walls", "potential", "log_kappa", "u")}
-    names = ("centres", "normals", "lengths", "ends", "given", "trace", "kind", "alpha", "log_kappa_at_panels")
+    at_points = {name: getattr(reduced, name)[points] for name in ("points", "walls", "potential", "medium", "u")}
+    names = ("centres", "normals", "lengths", "ends", "given", "trace", "kind", "alpha", "medium_at_panels")
     mixed = replace(reduced, **at_points, **{name: getattr(reduced, name)[panels] for name in names})
     with torch.no_grad():
         before, after = (operator.model(DenseCohort([one]).batch())[0] for one in (reduced, mixed))

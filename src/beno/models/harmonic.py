@@ -25,6 +25,7 @@ from torch.nn import functional
 from beno.dataset import Metadata
 from beno.dense import DenseBatch, DenseCohort
 from beno.errors import BenoError
+from beno.medium import COLUMNS
 from beno.nn.pairs import FEATURES, View, view
 from beno.problem import Kind
 from beno.sample import Sample
@@ -33,7 +34,9 @@ from beno.variety import Variety
 
 BOUNDARIES = ("dirichlet", "neumann", "mixed")
 WAVES = (1, 2, 4, 8)  # half waves across the domain, as features of a place
+SHARE_SCREENED = 0.7  # of the screening by the mean of q at both ends, which overrates what is between
 SMALLEST_WALL = 0.02  # in units of the domain, below which lengths of walls are all alike
+OTHER_WALLS = 4.0  # over the domain's size, a rate at which fluxes are absorbed by walls around
 NEVER = -1e4  # a logit that leaves no weight
 PAIRS_AT_ONCE = 2**22  # beyond training, what is worked on at one time
 
@@ -47,7 +50,9 @@ class HarmonicConfig:
     rank: int = 32  # of the part of the correction that is a product of point and panel
     boundary: str = "dirichlet"  # which kinds of walls: dirichlet, neumann, or mixed for all three
     coefficient: bool = False  # Darcy
-    unlike_corners: bool = True  # tell corners between walls of unlike kinds from others, wherever the kind changes
+    slopes: bool = True  # see the coefficient's slope and what it makes of it (`medium`), not its log alone
+    # Tell corners between walls of unlike kinds from others, wherever the kind changes; weights from before do not.
+    unlike_corners: bool = True
     grazing: float = 1e-5  # the smallest angle to its own wall, about a corner, at which a panel's kernel is told apart
 
     def __post_init__(self) -> None:
@@ -64,6 +69,16 @@ class HarmonicConfig:
         """What the model must be told of the problems that it is to learn."""
         boundary = {"dirichlet": "dirichlet", "zero": "dirichlet", "neumann": "neumann"}.get(data.boundary, "mixed")
         return {"boundary": boundary, "coefficient": data.equation == "darcy"}
+
+    @property
+    def medium_columns(self) -> int:
+        """How many features of the coefficient points and panels have."""
+        return self.coefficient * (COLUMNS if self.slopes else 1)
+
+    @property
+    def pair_features(self) -> int:
+        """What is seen of a panel; in a medium, also what is between. Half precision likes multiples of eight."""
+        return FEATURES + 8 * (self.coefficient and self.slopes)
 
     @property
     def corrections(self) -> int:
@@ -108,7 +123,7 @@ class PairNetwork(nn.Module):
         hidden = config.pair_width
         self.from_point = nn.Linear(config.width, hidden)
         self.from_panel = nn.Linear(config.width, hidden, bias=False)
-        self.from_view = nn.Linear(FEATURES, hidden, bias=False)
+        self.from_view = nn.Linear(config.pair_features, hidden, bias=False)
         self.second = nn.Linear(hidden, hidden)
         self.last = nn.Linear(hidden, self.outputs)
         self.point_factor = nn.Linear(config.width, self.rank * self.outputs)
@@ -140,9 +155,9 @@ class Harmonic(nn.Module):
         width = config.width
         place = 2 + 4 * len(WAVES)
         kinds = (len(Kind) + 1) * (config.boundary == "mixed")
-        self.embed_panels = _mlp(place + 11 + kinds + config.coefficient, width)
+        self.embed_panels = _mlp(place + 11 + kinds + config.medium_columns, width)
         self.among_panels = nn.ModuleList(Attention(width, config.heads) for _ in range(config.layers))
-        self.embed_points = _mlp(place + 4 + config.coefficient, width)
+        self.embed_points = _mlp(place + 4 + config.medium_columns, width)
         self.to_panels = Attention(width, config.heads)
         self.pair = PairNetwork(config)
 
@@ -191,8 +206,7 @@ class Harmonic(nn.Module):
         if self.config.boundary == "mixed":
             kinds = (batch.kind[..., None] == torch.arange(len(Kind), device=batch.kind.device)).to(batch.alpha.dtype)
             columns += [kinds, torch.log1p(frame.alpha)[..., None]]
-        if self.config.coefficient:
-            columns.append(batch.log_kappa_at_panels[..., None])
+        columns.append(self._medium(batch.medium_at_panels, frame))
         panels = self.embed_panels(torch.cat(columns, dim=-1))
         seen = self._view(batch, frame, frame.centres).features
         for layer in self.among_panels:
@@ -205,33 +219,47 @@ class Harmonic(nn.Module):
         walls = batch.walls[:, some] / frame.size
         seen = self._view(batch, frame, frame.points[:, some])
         columns = [_place(frame.points[:, some]), 2 * walls]
-        if self.config.coefficient:
-            columns.append(batch.log_kappa[:, some, None])
+        columns.append(self._medium(batch.medium[:, some], frame))
         points = self.to_panels(self.embed_points(torch.cat(columns, dim=-1)), panels, seen.features, hidden)
-        correction = self.pair(points, panels, seen.features).unbind(-1)
         # The measure and the flux of a smooth coefficient go with the root of its ratio, to first order.
-        ratio = (batch.log_kappa_at_panels[:, None, :] - batch.log_kappa[:, some, None]) / 2
+        ratio = (batch.medium_at_panels[:, None, :, 0] - batch.medium[:, some, None, 0]) / 2
+        features = seen.features
+        log_measure = seen.log_measure + ratio
+        if self.config.coefficient and self.config.slopes:
+            between = Between(batch.medium[:, some], batch.medium_at_panels, ratio, seen.distance * frame.size)
+            features = torch.cat([features, between.features], dim=-1)
+            log_measure = log_measure + between.screening
+        correction = self.pair(points, panels, features).unbind(-1)
         if self.config.boundary == "neumann":
             return self._flux(seen, *correction) * ratio.exp() * batch.lengths[:, None]
-        log_measure = seen.log_measure
         if self.config.boundary == "mixed":
             kind = batch.kind[:, None, :]
-            log_measure = torch.where(kind == Kind.ROBIN, _robin_log_measure(seen, frame.alpha), log_measure)
+            robin = _robin_log_measure if self.config.unlike_corners else _first_robin_log_measure
+            log_measure = torch.where(kind == Kind.ROBIN, robin(seen, frame.alpha) + ratio, log_measure)
             hidden = torch.where(batch.kind == Kind.NEUMANN, NEVER, hidden)
-        measure = torch.softmax(log_measure + ratio + correction[0] + hidden[:, None], dim=-1)
+        measure = torch.softmax(log_measure + correction[0] + hidden[:, None], dim=-1)
         if self.config.boundary == "dirichlet":
             return measure
         flux = self._flux(seen, *correction[1:]) * ratio.exp() * batch.lengths[:, None]
         return torch.where(kind == Kind.NEUMANN, flux, measure)
 
+    def _medium(self, medium: Float[Tensor, "s m 4"], frame: "Frame") -> Float[Tensor, "s m columns"]:
+        """In units of the domain, and of order one."""
+        log_kappa, slope, q = medium.split([1, 2, 1], dim=-1)
+        columns = torch.cat([log_kappa, slope * frame.size / 4, torch.asinh(q * frame.size.square() / 8)], dim=-1)
+        return columns[..., : self.config.medium_columns]
+
     def _view(self, batch: DenseBatch, frame: "Frame", places: Float[Tensor, "s a 2"]) -> View:
         is_flux = batch.kind == Kind.NEUMANN if self.config.unlike_corners else None
         return view(places, frame.centres, batch.normals, frame.lengths, frame.ends, self.config.grazing, is_flux)
 
-    def _flux(self, seen: View, factor: Tensor, term: Tensor, *of_wedges: Tensor) -> Float[Tensor, "s m p"]:
+    def _flux(self, seen: View, factor: Tensor, term: Tensor, *shares: Tensor) -> Float[Tensor, "s m p"]:
         kernel = seen.flux_kernel()
-        wedges = sum(share * (wedge - kernel) for share, wedge in zip(of_wedges, seen.wedge_flux, strict=True))
-        return kernel * (1 + factor) + wedges + term
+        if self.config.unlike_corners:
+            corners = sum((1 + share) * gain for share, gain in zip(shares, seen.corner_flux, strict=True))
+        else:
+            corners = sum(share * (flux - kernel) for share, flux in zip(shares, seen.corner_flux, strict=True))
+        return kernel * (1 + factor) + corners + term
 
 
 class Frame:
@@ -248,13 +276,40 @@ class Frame:
         self.ends = torch.cat([batch.ends[..., :4] / self.size, batch.ends[..., 4:]], dim=-1)
 
 
+class Between:
+    """What a coefficient does to a panel's measure on the way from a place: where q is positive, it screens.
+
+    On a half-plane with constant q the kernel is ``r sqrt(q) K1(r sqrt(q))`` times the unscreened one.
+    """
+
+    def __init__(
+        self,
+        at_points: Float[Tensor, "s m 4"],
+        at_panels: Float[Tensor, "s p 4"],
+        ratio: Float[Tensor, "s m p"],
+        distance: Float[Tensor, "s m p"],
+    ) -> None:
+        q = (at_points[:, :, None, 3] + at_panels[:, None, :, 3]) / 2
+        depth = q.clamp(min=0).sqrt() * distance
+        self.screening = SHARE_SCREENED * (torch.log1p(math.pi / 2 * depth) / 2 - depth)
+        flat = q * distance.square()
+        steep = [at_points[:, :, None, 1:3].norm(dim=-1) * distance, at_panels[:, None, :, 1:3].norm(dim=-1) * distance]
+        columns = [ratio, self.screening, torch.asinh(flat), *(slope / 4 for slope in steep), depth / 2]
+        self.features = functional.pad(torch.stack(torch.broadcast_tensors(*columns), dim=-1), (0, 8 - len(columns)))
+
+
 def _robin_log_measure(seen: View, alpha: Float[Tensor, "s p"]) -> Float[Tensor, "s m p"]:
-    """Near a Robin wall a flux's logarithm, in the distance an angle: both to first order, joined."""
+    """That of a flux of alpha, whose potential ends where it is absorbed: after 1 / alpha, or at other walls."""
+    alpha = alpha[:, None, :].clamp(min=1e-6)
+    return torch.log(seen.lengths * alpha * torch.log1p(1 / ((alpha + OTHER_WALLS) * seen.distance)) / math.pi)
+
+
+def _first_robin_log_measure(seen: View, alpha: Float[Tensor, "s p"]) -> Float[Tensor, "s m p"]:
+    """Near a Robin wall a flux's logarithm, in the distance an angle."""
     alpha, distance = alpha[:, None, :].clamp(min=1e-6), seen.distance
     near = alpha * torch.log1p(1 / (alpha * distance)) / math.pi
-    return torch.logaddexp(
-        torch.log(seen.lengths * near), seen.log_measure + torch.log(alpha * distance / (1 + alpha * distance))
-    )
+    share = alpha * distance / (1 + alpha * distance)
+    return torch.logaddexp(torch.log(seen.lengths * near), seen.log_measure + torch.log(share))
 
 
 def _place(places: Float[Tensor, "s m 2"]) -> Float[Tensor, "s m features"]:

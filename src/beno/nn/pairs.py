@@ -7,6 +7,7 @@ from functools import cache
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
+from torch.nn import functional
 
 from beno.lattice import ROWS, dirichlet_correction, neumann_correction
 
@@ -14,6 +15,7 @@ FEATURES = 16
 REACH = 3.0  # how far out a corner is felt, in lengths of the wall beyond it
 LARGEST_GAIN = 4.0  # by which a corner may change the log of a measure
 SMALLEST_ANGLE = 0.03  # to a wedge's other side, beyond which a panel is not quite out of sight
+FLUX_REACH = 0.35  # in units of the domain, as far as the potential of a flux knows of one corner alone
 TINY = 1e-9
 NEAREST = 1e-2  # in lengths of the panel: closer than this a point stands on it
 
@@ -28,7 +30,7 @@ class View:
     lengths: Float[Tensor, "s 1 b"]  # of the panels
     distance: Float[Tensor, "s a b"]
     log_measure: Float[Tensor, "s a b"]  # what a panel of a straight wall between its two corners has, about
-    wedge_flux: Float[Tensor, "2 s a b"]  # the potential of a unit flux through a panel of either corner
+    corner_flux: Float[Tensor, "2 s a b"]  # what either corner adds to the potential of a flux
 
     def flux_kernel(self) -> Float[Tensor, "s a b"]:
         """The potential of a unit flux through a panel of a straight wall."""
@@ -69,9 +71,10 @@ def view(
     to_end, beside, angle, sign = (ends.movedim(-1, 0)[first : first + 2, :, None, :] for first in (0, 2, 4, 6))
     to_corner = to_end + torch.stack([-along, along])
     own = -1.0 if is_flux is None else torch.where(is_flux, 1.0, -1.0)[None, :, None, :]
-    wedge = _Wedge(away, to_corner, to_end, angle, own * sign < 0, grazing, is_flux is not None)
+    wedge = _Wedge(away, to_corner, to_end, angle, own * sign < 0, grazing)
     # Farther out than a few times the length of the wall beyond it, a corner is not felt.
     strength = torch.rsqrt(1 + (away / (REACH * beside).clamp(min=TINY)).clamp(max=1e4).pow(4)) * (beside > 0)
+    flux = wedge.normalised_flux if is_flux is None else wedge.flux_gain(distance, strength)
     gain = (wedge.log_measure - torch.log(seen_from / square)).clamp(min=-LARGEST_GAIN, max=LARGEST_GAIN)
     # Behind a panel its angle says nothing. What it sees there it sees around a corner that is more than straight.
     around = torch.where(angle > math.pi, torch.log(length / math.pi) + wedge.log_measure, straight - LARGEST_GAIN)
@@ -91,11 +94,11 @@ def view(
             *strength * gain / 2,
             *to_corner.clamp(min=-1, max=1),
             strength.sum(dim=0),
-            *wedge.flux.clamp(min=-1, max=1),
+            *flux.clamp(min=-1, max=1),
         ],
         dim=-1,
     )
-    return View(features, away, along, length, distance, log_measure, wedge.flux)
+    return View(features, away, along, length, distance, log_measure, flux)
 
 
 class _Wedge:
@@ -113,7 +116,6 @@ class _Wedge:
         angle: Float[Tensor, "2 s 1 b"],
         unlike: Bool[Tensor, "2 s 1 b"],
         grazing: float,
-        mixed_flux: bool,
     ) -> None:
         log_rho = 0.5 * torch.log((to_corner.square() + away.square()).clamp(min=TINY))
         theta = torch.atan2(away.expand_as(to_corner), to_corner)
@@ -127,13 +129,32 @@ class _Wedge:
         self.log_measure = (
             torch.log(slope) + (slope - 1) * log_s + slope * log_rho + torch.log(torch.sin(turned) * weight)
         )
-        # A flux's potential is the log of the distance between the powers, whose size is free by a factor: this one
-        # makes it that of places near the panel. Where u is given on the other side, its mirror image is taken off.
-        slope = torch.where(unlike & mixed_flux, power / 2, power)
-        near, far = self._squares(slope, log_rho, log_s, (slope * theta).clamp(max=math.pi))
-        free = torch.log(near) / 2 + (1 - slope) * log_s - torch.log(slope)
-        held = (torch.log(near) - torch.log(far)) / 2
-        self.flux = -torch.where(unlike & mixed_flux, held, free) / math.pi
+        self._unlike, self._power, self._slope = unlike, power, slope
+        self._log_rho, self._log_s, self._theta = log_rho, log_s, theta
+
+    def flux_gain(self, distance: Float[Tensor, "s a b"], strength: Float[Tensor, "2 s a b"]) -> Tensor:
+        """What a corner adds to the potential of a flux through a panel of a straight wall.
+
+        That is minus the log of the distance between the powers. Between walls of one kind it has no bounds far
+        away, where other walls come in; there it is let go. Where u is given on the other side, a mirror image
+        is taken off and it has.
+        """
+        near, far = self._squares(
+            self._slope, self._log_rho, self._log_s, (self._slope * self._theta).clamp(max=math.pi)
+        )
+        log_near, log_distance = torch.log(near), torch.log(distance)
+        spread = log_near - 2 * log_distance + (2 - 2 * self._power) * math.log(FLUX_REACH)
+        convex = self._power > 1
+        like = torch.where(convex, functional.softplus(-spread), -functional.softplus(spread)) * (strength > 0)
+        unlike = strength * (torch.log(far) - log_near + 2 * log_distance)
+        return torch.where(self._unlike, unlike, like) / (2 * math.pi)
+
+    @property
+    def normalised_flux(self) -> Tensor:
+        """The log of the distance between the powers, whose size is free by a factor: here that of places nearby."""
+        turned = (self._power * self._theta).clamp(max=math.pi)
+        near, _ = self._squares(self._power, self._log_rho, self._log_s, turned)
+        return -(torch.log(near) / 2 + (1 - self._power) * self._log_s - torch.log(self._power)) / math.pi
 
     @staticmethod
     def _squares(power: Tensor, log_rho: Tensor, log_s: Tensor, turned: Tensor) -> tuple[Tensor, Tensor]:
