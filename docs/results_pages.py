@@ -65,9 +65,27 @@ def section(name: str, result: dict) -> str:
     return f"## {TITLES[name]}\n\n{facts}\n\n{table(result)}\n"
 
 
+def zero_shot() -> str:
+    result = json.loads((ROOT / "results" / "zero_shot.json").read_text())
+    lines = [
+        "## Shapes of no family",
+        "",
+        f"What `{result['config']['weights']}` makes of shapes that it was never shown, with f and g like those it",
+        "was, on finer grids: reported, not tuned (`benchmarks/zero_shot.py`).",
+        "",
+        "| shape | points | panels | relative L2 | MAE |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for name, figure in result["figures"].items():
+        error = f"{100 * figure['relative_l2']:.1f} ± {100 * figure['relative_l2_deviation']:.1f} %"
+        lines.append(f"| {name} | {figure['points']} | {figure['panels']} | {error} | {figure['mae']:.2e} |")
+    return "\n".join(lines) + "\n"
+
+
 def page() -> str:
     results = {path.stem: json.loads(path.read_text()) for path in ACCURACY.glob("*.json")}
-    return "\n".join([INTRODUCTION, *(section(name, results[name]) for name in TITLES if name in results)])
+    rows = [section(name, results[name]) for name in TITLES if name in results]
+    return "\n".join([INTRODUCTION, *rows, zero_shot()])
 
 
 if __name__ == "__main__":

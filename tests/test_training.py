@@ -237,3 +237,53 @@ def test_with_symmetries_every_epoch_shows_each_sample_once_in_some_view(data, t
     for name in ("u", "g", "source"):
         assert torch.equal(getattr(shown, name), -getattr(plain, name))
     assert run.train().finished
+
+
+class TestHarmonic:
+    """The same loop with another model: parts, points, the relative loss, and validation now and then."""
+
+    CONFIG = replace(
+        PRESETS["harmonic"], epochs=6, first_restart=6, batch_size=4, warm_up=3, parts=2, points=16,
+        validate_every=2, precision="32-true",
+    )  # fmt: skip
+    SMALL = {"width": 16, "layers": 1, "heads": 2, "pair_width": 8, "rank": 4}
+
+    def run_in(self, folder, data, **options):
+        with Dataset(data) as dataset:
+            return Run(folder, dataset, "harmonic", self.SMALL, self.CONFIG, **options)
+
+    def test_it_learns_and_validates_when_it_is_time(self, data, tmp_path):
+        before = self.run_in(tmp_path / "before", data).validate()[1]
+        outcome = self.run_in(tmp_path / "run", data).train()
+        records = [json.loads(line) for line in (tmp_path / "run" / LOG).read_text().splitlines()]
+        looked = [record["epoch"] for record in records if np.isfinite(record["validation_loss"])]
+        assert looked == [2, 4, 6] and outcome.finished
+        assert outcome.best_validation_loss == min(records[epoch - 1]["validation_relative_l2"] for epoch in looked)
+        assert outcome.best_validation_loss < before
+        operator = LearnedOperator.load(tmp_path / "run")
+        problem = Family(resolution=8).problem(9, 0)
+        assert np.isfinite(operator.solve(problem).u).all()
+
+    def test_stopped_it_goes_on_to_the_same_end(self, data, tmp_path):
+        self.run_in(tmp_path / "whole", data).train()
+        self.run_in(tmp_path / "broken", data).train(time_limit=0.0)
+        resumed = self.run_in(tmp_path / "broken", data, resume=True)
+        assert resumed.epoch == 1
+        resumed.train()
+        assert_same(weights(tmp_path / "whole"), weights(tmp_path / "broken"))
+        assert_same(weights(tmp_path / "whole", BEST), weights(tmp_path / "broken", BEST))
+
+    def test_what_it_sees_it_learns(self, tmp_path):
+        """From eight samples in some seconds: nothing in the way of learning but how little they say."""
+        path = tmp_path / "few.h5"
+        make(Family(corners=1, resolution=12), 0, 10, path)
+        config = replace(
+            self.CONFIG, epochs=150, first_restart=150, symmetries=False, parts=0, points=0,
+            learning_rate=3e-3, validate_every=150,
+        )  # fmt: skip
+        settings = {"width": 32, "layers": 1, "heads": 2, "pair_width": 32, "rank": 8}
+        with Dataset(path) as dataset:
+            run = Run(tmp_path / "run", dataset, "harmonic", settings, config)
+        losses = []
+        run.train(lambda record: losses.append(record.train_loss))
+        assert losses[-1] < 0.02 and losses[-1] < 0.3 * losses[0]

@@ -38,7 +38,7 @@ SHARE_SCREENED = 0.7  # of the screening by the mean of q at both ends, which ov
 SMALLEST_WALL = 0.02  # in units of the domain, below which lengths of walls are all alike
 OTHER_WALLS = 4.0  # over the domain's size, a rate at which fluxes are absorbed by walls around
 NEVER = -1e4  # a logit that leaves no weight
-PAIRS_AT_ONCE = 2**22  # beyond training, what is worked on at one time
+PAIRS_AT_ONCE = {"cpu": 2**20, "cuda": 2**26}  # beyond training: a few hundred bytes each
 
 
 @dataclass(frozen=True)
@@ -135,11 +135,31 @@ class PairNetwork(nn.Module):
     def forward(
         self, points: Float[Tensor, "s n c"], panels: Float[Tensor, "s p c"], seen: Float[Tensor, "s n p f"]
     ) -> Float[Tensor, "s n p o"]:
+        layers = self.fused if points.device.type == "cuda" and not torch.is_grad_enabled() else self.through_layers
+        with torch.autocast(points.device.type, enabled=False):
+            product = self._product(points.float(), panels.float())
+        return layers(points, panels, seen) + product
+
+    def through_layers(
+        self, points: Float[Tensor, "s n c"], panels: Float[Tensor, "s p c"], seen: Float[Tensor, "s n p f"]
+    ) -> Float[Tensor, "s n p o"]:
         first = self.from_view(seen) + self.from_point(points)[:, :, None] + self.from_panel(panels)[:, None]
         hidden = functional.silu(self.second(functional.silu(first)))
         with torch.autocast(hidden.device.type, enabled=False):
             # Rounded to half precision, the corrections of many panels add up to an error in u of a percent.
-            return self.last(hidden.float()) + self._product(points.float(), panels.float())
+            return self.last(hidden.float())
+
+    def fused(
+        self, points: Float[Tensor, "s n c"], panels: Float[Tensor, "s p c"], seen: Float[Tensor, "s n p f"]
+    ) -> Float[Tensor, "s n p o"]:
+        """The same in one kernel, without a gradient."""
+        from beno.nn.fused_pair import fused_pair
+
+        kind = torch.bfloat16 if torch.is_autocast_enabled("cuda") else seen.dtype
+        first, second = (layer.weight.T.to(kind) for layer in (self.from_view, self.second))
+        at_points, at_panels = self.from_point(points), self.from_panel(panels)
+        last = (self.last.weight.T, self.last.bias)
+        return fused_pair(seen.to(kind), at_points, at_panels, first, second, self.second.bias, *last)
 
     def _product(self, points: Float[Tensor, "s n c"], panels: Float[Tensor, "s p c"]) -> Float[Tensor, "s n p o"]:
         shape = (self.outputs, self.rank)
@@ -191,7 +211,8 @@ class Harmonic(nn.Module):
         hidden = torch.where(batch.real, 0.0, NEVER)
         panels = self._panels(batch, frame, hidden)
         points = batch.points.shape[1]
-        step = points if torch.is_grad_enabled() else max(1, PAIRS_AT_ONCE // (len(batch) * batch.real.shape[1]))
+        at_once = PAIRS_AT_ONCE[batch.points.device.type]
+        step = points if torch.is_grad_enabled() else max(1, at_once // (len(batch) * batch.real.shape[1]))
         for start in range(0, points, step):
             yield self._weights(batch, frame, hidden, panels, slice(start, start + step))
 
@@ -235,7 +256,7 @@ class Harmonic(nn.Module):
         if self.config.boundary == "mixed":
             kind = batch.kind[:, None, :]
             robin = _robin_log_measure if self.config.unlike_corners else _first_robin_log_measure
-            log_measure = torch.where(kind == Kind.ROBIN, robin(seen, frame.alpha) + ratio, log_measure)
+            log_measure = torch.where(kind == Kind.ROBIN, robin(seen, frame.lengths, frame.alpha) + ratio, log_measure)
             hidden = torch.where(batch.kind == Kind.NEUMANN, NEVER, hidden)
         measure = torch.softmax(log_measure + correction[0] + hidden[:, None], dim=-1)
         if self.config.boundary == "dirichlet":
@@ -250,11 +271,19 @@ class Harmonic(nn.Module):
         return columns[..., : self.config.medium_columns]
 
     def _view(self, batch: DenseBatch, frame: "Frame", places: Float[Tensor, "s a 2"]) -> View:
-        is_flux = batch.kind == Kind.NEUMANN if self.config.unlike_corners else None
-        return view(places, frame.centres, batch.normals, frame.lengths, frame.ends, self.config.grazing, is_flux)
+        config = self.config
+        is_flux = batch.kind == Kind.NEUMANN
+        arguments = (places, frame.centres, batch.normals, frame.lengths, frame.ends, config.grazing)
+        with_flux = config.boundary != "dirichlet"
+        if places.device.type != "cuda" or not config.unlike_corners:
+            return view(*arguments, is_flux if config.unlike_corners else None, with_flux)
+        from beno.nn.fused_view import fused_view
+
+        half = torch.is_autocast_enabled("cuda")
+        return fused_view(*arguments, is_flux, with_flux, with_flux or config.coefficient, half)
 
     def _flux(self, seen: View, factor: Tensor, term: Tensor, *shares: Tensor) -> Float[Tensor, "s m p"]:
-        kernel = seen.flux_kernel()
+        kernel = seen.flux
         if self.config.unlike_corners:
             corners = sum((1 + share) * gain for share, gain in zip(shares, seen.corner_flux, strict=True))
         else:
@@ -298,18 +327,22 @@ class Between:
         self.features = functional.pad(torch.stack(torch.broadcast_tensors(*columns), dim=-1), (0, 8 - len(columns)))
 
 
-def _robin_log_measure(seen: View, alpha: Float[Tensor, "s p"]) -> Float[Tensor, "s m p"]:
+def _robin_log_measure(
+    seen: View, lengths: Float[Tensor, "s p"], alpha: Float[Tensor, "s p"]
+) -> Float[Tensor, "s m p"]:
     """That of a flux of alpha, whose potential ends where it is absorbed: after 1 / alpha, or at other walls."""
     alpha = alpha[:, None, :].clamp(min=1e-6)
-    return torch.log(seen.lengths * alpha * torch.log1p(1 / ((alpha + OTHER_WALLS) * seen.distance)) / math.pi)
+    return torch.log(lengths[:, None] * alpha * torch.log1p(1 / ((alpha + OTHER_WALLS) * seen.distance)) / math.pi)
 
 
-def _first_robin_log_measure(seen: View, alpha: Float[Tensor, "s p"]) -> Float[Tensor, "s m p"]:
+def _first_robin_log_measure(
+    seen: View, lengths: Float[Tensor, "s p"], alpha: Float[Tensor, "s p"]
+) -> Float[Tensor, "s m p"]:
     """Near a Robin wall a flux's logarithm, in the distance an angle."""
     alpha, distance = alpha[:, None, :].clamp(min=1e-6), seen.distance
     near = alpha * torch.log1p(1 / (alpha * distance)) / math.pi
     share = alpha * distance / (1 + alpha * distance)
-    return torch.logaddexp(torch.log(seen.lengths * near), seen.log_measure + torch.log(share))
+    return torch.logaddexp(torch.log(lengths[:, None] * near), seen.log_measure + torch.log(share))
 
 
 def _place(places: Float[Tensor, "s m 2"]) -> Float[Tensor, "s m features"]:

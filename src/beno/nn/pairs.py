@@ -25,22 +25,12 @@ class View:
     """Of each panel b from each place a. Lengths are in units of the domain."""
 
     features: Float[Tensor, "s a b 16"]
-    away: Float[Tensor, "s a b"]  # from the panel's line, into the domain; negative behind it
-    along: Float[Tensor, "s a b"]
-    lengths: Float[Tensor, "s 1 b"]  # of the panels
-    distance: Float[Tensor, "s a b"]
     log_measure: Float[Tensor, "s a b"]  # what a panel of a straight wall between its two corners has, about
-    corner_flux: Float[Tensor, "2 s a b"]  # what either corner adds to the potential of a flux
-
-    def flux_kernel(self) -> Float[Tensor, "s a b"]:
-        """The potential of a unit flux through a panel of a straight wall."""
-        away, along = (self.away.abs() / self.lengths).clamp(min=NEAREST), self.along / self.lengths
-
-        def primitive(end: Tensor) -> Tensor:
-            return 0.5 * end * torch.log(end.square() + away.square()) - end + away * torch.atan(end / away)
-
-        smooth = -(primitive(along + 0.5) - primitive(along - 0.5) + torch.log(self.lengths)) / math.pi
-        return smooth + _looked_up("neumann", self.away / self.lengths, along)
+    distance: Float[Tensor, "..."]
+    flux: Float[
+        Tensor, "..."
+    ]  # the potential of a unit flux through a panel of a straight wall; empty if not asked for
+    corner_flux: Float[Tensor, "..."]  # what either corner adds to it
 
 
 def view(
@@ -51,6 +41,7 @@ def view(
     ends: Float[Tensor, "s b 8"],
     grazing: float,
     is_flux: Bool[Tensor, "s b"] | None,
+    with_flux: bool = True,
 ) -> View:
     """Everything is measured in units of the domain. Places closer to a panel's own wall than the grazing angle,
     seen from its ends, are taken to be that far from it. ``is_flux`` tells the Neumann panels."""
@@ -98,7 +89,21 @@ def view(
         ],
         dim=-1,
     )
-    return View(features, away, along, length, distance, log_measure, flux)
+    kernel = _flux_kernel(away / length, along / length, length) if with_flux else away.new_empty(0)
+    return View(features, log_measure, distance, kernel, flux)
+
+
+def _flux_kernel(
+    away: Float[Tensor, "s a b"], along: Float[Tensor, "s a b"], length: Float[Tensor, "s 1 b"]
+) -> Float[Tensor, "s a b"]:
+    """The mean of -log r / pi over a panel, and what the grid adds to it; offsets in lengths of the panel."""
+    off = away.abs().clamp(min=NEAREST)
+
+    def primitive(end: Tensor) -> Tensor:
+        return 0.5 * end * torch.log(end.square() + off.square()) - end + off * torch.atan(end / off)
+
+    smooth = -(primitive(along + 0.5) - primitive(along - 0.5) + torch.log(length)) / math.pi
+    return smooth + _looked_up("neumann", away, along)
 
 
 class _Wedge:
@@ -168,13 +173,13 @@ class _Wedge:
 
 def _looked_up(kind: str, away: Float[Tensor, "*pairs"], along: Float[Tensor, "*pairs"]) -> Float[Tensor, "*pairs"]:
     """What the grid adds to a kernel, between the places where it is known; nothing far away and behind."""
-    table = _table(kind, away.device)
+    values = table(kind, away.device)
     row, column = (away - 0.5).clamp(0, ROWS - 1), along.abs().clamp(max=ROWS)
     top, left = row.floor().clamp(max=ROWS - 2), column.floor().clamp(max=ROWS - 1)
     down, right = row - top, column - left
     at = (top * (ROWS + 1) + left).long()
-    upper = torch.lerp(table[at], table[at + 1], right)
-    lower = torch.lerp(table[at + ROWS + 1], table[at + ROWS + 2], right)
+    upper = torch.lerp(values[at], values[at + 1], right)
+    lower = torch.lerp(values[at + ROWS + 1], values[at + ROWS + 2], right)
     return torch.where(_near(away, along), torch.lerp(upper, lower, down), 0.0)
 
 
@@ -183,6 +188,6 @@ def _near(away: Float[Tensor, "*pairs"], along: Float[Tensor, "*pairs"]) -> Bool
 
 
 @cache
-def _table(kind: str, device: torch.device) -> Float[Tensor, " entries"]:
+def table(kind: str, device: torch.device) -> Float[Tensor, " entries"]:
     values = dirichlet_correction() if kind == "dirichlet" else neumann_correction()
     return torch.as_tensor(values.ravel(), dtype=torch.float32).to(device)

@@ -1,0 +1,169 @@
+"""How long the harmonic operator takes, beside classical solvers on the same machine, in one run.
+
+    python benchmarks/harmonic_speed.py        # meant for a GPU; --quick for a look at small sizes anywhere
+
+Times of the operator are on the device, with problems prepared on it; what preparing them takes on the host is said
+apart. Its errors are against the direct solver's u on the same grid.
+"""
+
+import argparse
+import shutil
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from record import record
+
+from beno.dataset import Dataset
+from beno.dense import DenseCohort
+from beno.device import choose_device
+from beno.finite_volume import Direct, Multigrid, assemble, solve
+from beno.making import make
+from beno.metrics import relative_l2
+from beno.random_problems import Family
+from beno.sample import Sample
+from beno.shipped import load
+from beno.training import PRESETS, Run, make_fabric
+
+
+def seconds(action, repeats: int = 10, warm_up: int = 2) -> float:
+    """The median of several."""
+    for _ in range(warm_up):
+        action()
+    times = []
+    for _ in range(repeats):
+        synchronise()
+        start = time.perf_counter()
+        action()
+        synchronise()
+        times.append(time.perf_counter() - start)
+    return float(np.median(times))
+
+
+def synchronise() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def peak_gib() -> float | None:
+    return torch.cuda.max_memory_allocated() / 2**30 if torch.cuda.is_available() else None
+
+
+def reset_peak() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+
+
+def training(samples: int, points: int) -> dict:
+    """A step on batches of 16; with all points of every sample, and with as many as the preset looks at."""
+    folder = Path(tempfile.mkdtemp())
+    make(Family(corners="mixed"), 0, samples, folder / "data.h5")
+    config = replace(PRESETS["harmonic"], points=points, parts=0)
+    with Dataset(folder / "data.h5") as dataset:
+        run = Run(folder / "run", dataset, "harmonic", None, config, make_fabric())
+    plans = []
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        plans.append(run.train_set.plan(rng.permutation(len(run.train_set))[: config.batch_size], rng))
+    turn = iter(range(10**9))
+    reset_peak()
+    taken = seconds(lambda: run._step(plans[next(turn) % 10]), repeats=30)
+    shutil.rmtree(folder)
+    return {"points": points or "all", "ms_a_sample": 1000 * taken / config.batch_size, "peak_gib": peak_gib()}
+
+
+def inference(operator, count: int) -> dict:
+    """Many different problems at 32², in one batch."""
+    start = time.perf_counter()
+    problems = [Family(corners="mixed").problem(5, index) for index in range(count)]
+    samples = [Sample.of(solve(problem)) for problem in problems]
+    made = time.perf_counter()
+    batch = DenseCohort.of(samples, operator.header.scales, operator.device).batch()
+    prepared = time.perf_counter() - made
+    reset_peak()
+    with torch.no_grad():
+        taken = seconds(lambda: operator.run(batch))
+        predicted = batch.split(operator.run(batch).sum(dim=0).float() * operator.header.scales.solution)
+    errors = [relative_l2(u.cpu().numpy(), sample.u) for u, sample in zip(predicted, samples, strict=True)]
+    return {
+        "problems": count,
+        "ms_a_problem": 1000 * taken / count,
+        "host_preparation_ms_a_problem": 1000 * prepared / count,
+        "making_and_solving_ms_a_problem": 1000 * (made - start) / count,
+        "relative_l2": float(np.mean(errors)),
+        "peak_gib": peak_gib(),
+    }
+
+
+def one_shape(operator, resolution: int, right_hand_sides: int, slow: bool) -> dict:
+    """One unseen shape, and then many right-hand sides; the classical solvers at the same."""
+    domain = Family(resolution=resolution).problem(77, 0).domain
+    other = Family(resolution=resolution).problem(78, 0).domain
+    reset_peak()
+    operator.assemble(other)  # compiles what is to be compiled, on another shape
+    _ = domain.panels, domain.wall_distance
+    assembled_in = seconds(lambda: operator.assemble(domain), repeats=5, warm_up=0)
+    assembled = operator.assemble(domain)
+    rng = np.random.default_rng(0)
+    dtype = torch.float32 if operator.device.type == "cuda" else torch.float64
+    f, g = (
+        torch.as_tensor(rng.normal(size=(right_hand_sides, size)), dtype=dtype, device=operator.device)
+        for size in (len(domain.points), len(domain.panels))
+    )
+    applied_in = seconds(lambda: assembled(f, g), repeats=5) / right_hand_sides
+    problem = Family(resolution=resolution).problem(77, 0)
+    exact = solve(problem)
+    row = {
+        "resolution": resolution,
+        "points": len(domain.points),
+        "panels": len(domain.panels),
+        "assemble_ms": 1000 * assembled_in,
+        "right_hand_side_ms": 1000 * applied_in,
+        "relative_l2": relative_l2(assembled(problem.source, problem.g), exact.u),
+        "peak_gib": peak_gib(),
+    }
+    row["direct_ms"] = 1000 * seconds(lambda: solve(problem, Direct()), repeats=3, warm_up=0)
+    system = assemble(problem)
+    factorisation, right = system.factorisation, system.right_hand_side(problem.source, problem.g)
+    row["cached_factorisation_ms"] = 1000 * seconds(lambda: factorisation.solve(right), repeats=3)
+    if slow:
+        row["multigrid_ms"] = 1000 * seconds(lambda: solve(problem, Multigrid()), repeats=3, warm_up=0)
+    return row
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--weights", default="poisson-dirichlet")
+    arguments.add_argument("--device", default="auto")
+    arguments.add_argument("--resolutions", type=int, nargs="+", default=[32, 64, 128, 256, 512])
+    arguments.add_argument("--problems", type=int, default=1000)
+    arguments.add_argument("--right-hand-sides", type=int, default=1000)
+    arguments.add_argument("--quick", action="store_true")
+    options = arguments.parse_args()
+    if options.quick:
+        options.resolutions, options.problems, options.right_hand_sides = [32, 64], 20, 20
+    operator = load(options.weights, choose_device(options.device))
+    try:
+        import pyamg  # noqa: F401
+
+        multigrid = True
+    except ImportError:
+        multigrid = False
+
+    figures: dict = {"inference": inference(operator, options.problems)}
+    print(figures["inference"], flush=True)
+    figures["training"] = [training(100 if options.quick else 300, points) for points in (256, 0)]
+    print(figures["training"], flush=True)
+    figures["shapes"] = []
+    for resolution in options.resolutions:
+        figures["shapes"].append(one_shape(operator, resolution, options.right_hand_sides, multigrid))
+        print(figures["shapes"][-1], flush=True)
+    record("harmonic_speed", vars(options) | {"seed": 77}, figures)
+
+
+if __name__ == "__main__":
+    main()

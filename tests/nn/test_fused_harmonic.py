@@ -1,0 +1,58 @@
+"""The harmonic operator's Triton kernels against plain PyTorch; they need a GPU, or Triton's interpreter, to run."""
+
+import os
+
+import pytest
+import torch
+
+from beno.dense import DenseCohort
+from beno.models.harmonic import Frame, Harmonic, HarmonicConfig
+from beno.nn.pairs import view
+from beno.problem import Kind
+from beno.scaling import Scales
+from tests.learning import sample_with_hole, samples_of
+
+pytest.importorskip("triton", reason="Triton is not installed")
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+if not (torch.cuda.is_available() or INTERPRETED):
+    pytest.skip("no GPU, and TRITON_INTERPRET is not set", allow_module_level=True)
+
+fused_view = pytest.importorskip("beno.nn.fused_view").fused_view
+fused_pair = pytest.importorskip("beno.nn.fused_pair").fused_pair
+DEVICE = "cpu" if INTERPRETED else "cuda"
+
+
+@pytest.mark.parametrize("boundary", ["dirichlet", "neumann", "mixed"])
+@pytest.mark.parametrize("places", ["points", "centres"])
+def test_the_view(boundary, places):
+    samples = samples_of(3, boundary=boundary, resolution=12)
+    samples += [sample_with_hole(12)] if boundary == "dirichlet" else []
+    batch = DenseCohort.of(samples, Scales(), DEVICE).batch()
+    frame, is_flux = Frame(batch), batch.kind == Kind.NEUMANN
+    arguments = (getattr(frame, places), frame.centres, batch.normals, frame.lengths, frame.ends, 1e-5, is_flux)
+    ours = fused_view(*arguments, with_flux=True, with_distance=True, half=False)
+    theirs = view(*arguments)
+    for name in ("features", "log_measure", "distance", "flux", "corner_flux"):
+        a, b = getattr(ours, name), getattr(theirs, name)
+        assert a.shape == b.shape
+        assert (a - b).abs().max() < 2e-4 * (1 + b.abs().max()), name
+    half = fused_view(*arguments, with_flux=False, with_distance=False, half=not INTERPRETED)
+    assert (half.features.float() - theirs.features).abs().max() < 0.05 and half.flux.numel() == 0
+
+
+@pytest.mark.parametrize("boundary, coefficient", [("dirichlet", False), ("neumann", False), ("mixed", True)])
+def test_the_pair_network(boundary, coefficient):
+    torch.manual_seed(0)
+    config = HarmonicConfig(width=16, heads=2, pair_width=32, rank=4, boundary=boundary, coefficient=coefficient)
+    pair = Harmonic(config).pair.to(DEVICE)
+    for parameter in pair.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    points, panels = torch.randn(2, 13, 16, device=DEVICE), torch.randn(2, 37, 16, device=DEVICE)
+    seen = torch.randn(2, 13, 37, config.pair_features, device=DEVICE)
+    with torch.no_grad():
+        theirs = pair.through_layers(points, panels, seen)
+        ours = fused_pair(
+            seen, pair.from_point(points), pair.from_panel(panels), pair.from_view.weight.T, pair.second.weight.T,
+            pair.second.bias, pair.last.weight.T, pair.last.bias,
+        )  # fmt: skip
+    assert (ours - theirs).abs().max() < 5e-3 * theirs.abs().max()
