@@ -13,11 +13,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from beno.errors import BenoError
-from beno.graph import Graph, build_graph
+from beno.graph import Graph, build_ball_graph, build_graph
 from beno.nn.segments import Wiring
 from beno.sample import Sample
 from beno.scaling import Scales
-from beno.symmetry import SYMMETRIES, transformed
+from beno.symmetry import SYMMETRIES, about_centre, matrix, transformed
 from beno.variety import Plan, Variety
 
 # Panels a unit of length on the paper's grid, by which positions along the boundary are counted.
@@ -33,6 +33,10 @@ class Prepared:
     source: Float[np.ndarray, " n"]
     log_coefficient: Float[np.ndarray, " n"]  # zero for Poisson
     u: Float[np.ndarray, " n"]
+    inside: Float[np.ndarray, " n"]  # 1, and 0 at boundary nodes, which stand after the points where there are some
+    boundary_value: Float[np.ndarray, " n"]  # g at boundary nodes; zero inside
+    boundary_kind: Int[np.ndarray, " n"]  # at boundary nodes; -1 inside
+    boundary_alpha: Float[np.ndarray, " n"]
     graph: Graph
     centres: Float[np.ndarray, "p 2"]
     centroid_distance: Float[np.ndarray, " p"]
@@ -45,6 +49,7 @@ class Prepared:
 
     @classmethod
     def of(cls, sample: Sample, scales: Scales, graph: Graph) -> "Prepared":
+        """The sample's points are the nodes."""
         n = len(sample.u)
         before, after = _ring_neighbours(sample.ring)
         return cls(
@@ -53,6 +58,10 @@ class Prepared:
             source=sample.source / scales.source,
             log_coefficient=np.zeros(n) if sample.coefficient is None else np.log(sample.coefficient),
             u=sample.u / scales.solution,
+            inside=np.ones(n),
+            boundary_value=np.zeros(n),
+            boundary_kind=np.full(n, -1),
+            boundary_alpha=np.zeros(n),
             graph=graph,
             centres=sample.centres,
             centroid_distance=np.linalg.norm(sample.centres - sample.domain.centroid, axis=1),
@@ -62,6 +71,29 @@ class Prepared:
             alpha=sample.alpha,
             before=before,
             after=after,
+        )
+
+    @classmethod
+    def with_boundary_nodes(cls, sample: Sample, scales: Scales, graph: Graph, turn: int = 0) -> "Prepared":
+        """The panels' centres are nodes as well, after the points; all is turned as a symmetry of the square says."""
+        plain = cls.of(sample, scales, graph)
+        zero, one = np.zeros(len(sample.g)), np.ones(len(sample.g))
+        at_panels = zero if sample.panel_coefficient is None else np.log(sample.panel_coefficient)
+
+        def joined(inside: np.ndarray, boundary: np.ndarray) -> np.ndarray:
+            return np.concatenate([inside, boundary])
+
+        return replace(
+            plain,
+            points=about_centre(joined(sample.points, sample.centres), matrix(turn)),
+            wall_distance=np.zeros((len(sample.u) + len(sample.g), 4)),
+            source=joined(plain.source, zero),
+            log_coefficient=joined(plain.log_coefficient, at_panels),
+            u=joined(plain.u, zero),
+            inside=joined(plain.inside, zero),
+            boundary_value=joined(plain.boundary_value, plain.g),
+            boundary_kind=joined(plain.boundary_kind, sample.kind),
+            boundary_alpha=joined(plain.boundary_alpha, sample.alpha * one),
         )
 
 
@@ -82,6 +114,10 @@ class Batch:
     source: Float[Tensor, " n"]
     log_coefficient: Float[Tensor, " n"]
     u: Float[Tensor, " n"]
+    inside: Float[Tensor, " n"]
+    boundary_value: Float[Tensor, " n"]
+    boundary_kind: Int[Tensor, " n"]
+    boundary_alpha: Float[Tensor, " n"]
     sample: Int[Tensor, " n"]  # which sample each point belongs to
     sample_start: Int[Tensor, " s_plus_one"]  # where each sample's points begin
     wiring: Wiring
@@ -95,6 +131,7 @@ class Batch:
     after: Int[Tensor, "s p"]
     real: Bool[Tensor, "s p"] | None  # which panels are not padding; None where all are real
     real_point: Bool[Tensor, " n"] | None  # likewise for points
+    node_counts: tuple[int, ...]
     point_counts: tuple[int, ...]
 
     def __len__(self) -> int:
@@ -102,13 +139,15 @@ class Batch:
 
     def by_sample(self, values: Float[Tensor, " n"]) -> Float[Tensor, " s"]:
         """Sums over each sample's points."""
+        values = values * self.inside
         if self.real_point is not None:
             values = values * self.real_point
         return torch.zeros(len(self), dtype=values.dtype, device=values.device).scatter_add(0, self.sample, values)
 
     def split(self, values: Float[Tensor, "*b n"]) -> list[Tensor]:
         """Values at all points, sample by sample."""
-        return list(values.split(list(self.point_counts), dim=-1))
+        parts = values.split(list(self.node_counts), dim=-1)
+        return [part[..., :points] for part, points in zip(parts, self.point_counts, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -127,7 +166,10 @@ class BatchSize:
 class Cohort:
     """Prepared samples on a device."""
 
-    POINT_TENSORS = ("points", "wall_distance", "source", "log_coefficient", "u")
+    POINT_TENSORS = (
+        "points", "wall_distance", "source", "log_coefficient", "u", "inside",
+        "boundary_value", "boundary_kind", "boundary_alpha",
+    )  # fmt: skip
     PANEL_TENSORS = ("centres", "centroid_distance", "position", "g", "kind", "alpha", "before", "after")
     GRAPH_TENSORS = ("receiver", "sender", "reverse")
 
@@ -138,7 +180,8 @@ class Cohort:
         self._points = {name: self._join([getattr(p, name) for p in prepared]) for name in self.POINT_TENSORS}
         self._edges = {name: self._join([getattr(p.graph, name) for p in prepared]) for name in self.GRAPH_TENSORS}
         self._edge_ends = self._join([p.graph.start[1:] for p in prepared])
-        self.point_counts = np.array([len(p.u) for p in prepared])
+        self.node_counts = np.array([len(p.u) for p in prepared])
+        self.point_counts = np.array([int(p.inside.sum()) for p in prepared])
         self.panel_counts = np.array([len(p.g) for p in prepared])
         self.edge_counts = np.array([len(p.graph) for p in prepared])
         self._panels = {name: self._pad([getattr(p, name) for p in prepared]) for name in self.PANEL_TENSORS}
@@ -151,16 +194,24 @@ class Cohort:
         nearest: int = 8,
         device: torch.device | str = "cpu",
         variety: Variety | None = None,
+        boundary_nodes: bool = False,
+        radius: float | None = None,
     ) -> "Cohort":
-        """Every sample, or all its symmetries one after the other if the variety asks for them."""
+        """Every sample, or all its symmetries one after the other if the variety asks for them. The graph joins nearest
+        neighbours, as the paper's does, or all within a radius."""
         variety = variety or Variety()
         if variety.parts or variety.points:
             raise BenoError("a model on graphs learns from whole samples: parts and points must be 0")
         views = SYMMETRIES if variety.symmetries else 1
         prepared = []
         for sample in samples:
-            graph = build_graph(sample.points, nearest)  # the costly part, and the same however the sample is turned
-            prepared += [Prepared.of(transformed(sample, turn), scales, graph) for turn in range(views)]
+            nodes = np.concatenate([sample.points, sample.centres]) if boundary_nodes else sample.points
+            # The costly part, and the same however the sample is turned.
+            graph = build_graph(nodes, nearest) if radius is None else build_ball_graph(nodes, radius)
+            if boundary_nodes:
+                prepared += [Prepared.with_boundary_nodes(sample, scales, graph, turn) for turn in range(views)]
+            else:
+                prepared += [Prepared.of(transformed(sample, turn), scales, graph) for turn in range(views)]
         return cls(prepared, device, views)
 
     def __len__(self) -> int:
@@ -182,7 +233,8 @@ class Cohort:
             return batch
         sign = self._tensor(np.pad(plan.signs, (0, len(batch) - len(plan)), constant_values=1.0))
         at_points = sign[batch.sample]
-        return replace(batch, source=batch.source * at_points, u=batch.u * at_points, g=batch.g * sign[:, None])
+        signed = {name: getattr(batch, name) * at_points for name in ("source", "u", "boundary_value")}
+        return replace(batch, **signed, g=batch.g * sign[:, None])
 
     def open(self, feed: Batch) -> Batch:
         return feed
@@ -198,11 +250,11 @@ class Cohort:
         def generous(counts: Int[np.ndarray, " all"]) -> int:
             return int(np.ceil((samples * counts.mean() + 3 * samples**0.5 * counts.std()) / 64) + 1) * 64
 
-        return BatchSize(samples, generous(self.point_counts), generous(self.edge_counts))
+        return BatchSize(samples, generous(self.node_counts), generous(self.edge_counts))
 
     def padded_batch(self, indices: Int[np.ndarray, " s"], size: BatchSize) -> Batch | None:
         """The samples with these indices, padded to a size; None if they do not fit it."""
-        counts = (len(indices), int(self.point_counts[indices].sum()), int(self.edge_counts[indices].sum()))
+        counts = (len(indices), int(self.node_counts[indices].sum()), int(self.edge_counts[indices].sum()))
         if not size.holds(*counts):
             return None
         return _pad_batch(self._batch(indices), size, counts[1], counts[2], int(self.panel_counts.max()))
@@ -213,9 +265,9 @@ class Cohort:
 
     def _batch(self, chosen: Int[np.ndarray, " s"]) -> Batch:
         """Nothing here waits for the device."""
-        points, sample = self._rows(self.point_counts, chosen)
+        points, sample = self._rows(self.node_counts, chosen)
         edges, sample_of_edge = self._rows(self.edge_counts, chosen)
-        first_point = self._tensor(_starts(self.point_counts[chosen]))
+        first_point = self._tensor(_starts(self.node_counts[chosen]))
         first_edge = self._tensor(_starts(self.edge_counts[chosen]))
 
         point_shift, edge_shift = first_point[sample_of_edge], first_edge[sample_of_edge]
@@ -233,10 +285,11 @@ class Cohort:
             **{name: values[points] for name, values in self._points.items()},
             **panels,
             sample=sample,
-            sample_start=torch.cat([first_point, self._tensor(self.point_counts[chosen].sum()[None])]),
+            sample_start=torch.cat([first_point, self._tensor(self.node_counts[chosen].sum()[None])]),
             wiring=wiring,
             real=self._real(chosen, longest),
             real_point=None,
+            node_counts=tuple(self.node_counts[chosen].tolist()),
             point_counts=tuple(self.point_counts[chosen].tolist()),
         )
 
@@ -306,5 +359,6 @@ def _pad_batch(batch: Batch, size: BatchSize, points: int, edges: int, panels: i
         ),
         real=more_rows(real, extra_samples) if batch.real is not None or extra_panels else None,
         real_point=torch.arange(size.points, device=device) < points,
+        node_counts=(*batch.node_counts, *[0] * extra_samples),
         point_counts=(*batch.point_counts, *[0] * extra_samples),
     )

@@ -34,7 +34,19 @@ def build_graph(points: Float[np.ndarray, "n 2"], nearest: int = 8) -> Graph:
         raise BenoError(f"a graph needs at least 1 point and 1 neighbour, not {n} and {nearest}")
     order = np.lexsort(points.T)
     pairs = np.concatenate([_delaunay_pairs(points[order]), _nearest_pairs(points[order], nearest)])
-    one, other = order[pairs[:, 0]], order[pairs[:, 1]]
+    return _graph_of(order[pairs], n)
+
+
+def build_ball_graph(points: Float[np.ndarray, "n 2"], radius: float) -> Graph:
+    """All pairs of points within the radius of each other."""
+    if len(points) == 0 or not radius > 0:
+        raise BenoError(f"a graph needs at least 1 point and a positive radius, not {len(points)} and {radius}")
+    return _graph_of(cKDTree(points).query_pairs(radius, output_type="ndarray").astype(np.int64), len(points))
+
+
+def _graph_of(pairs: Int[np.ndarray, "m 2"], n: int) -> Graph:
+    """Each pair once, whichever way and how often it is given."""
+    one, other = pairs.T
     low, high = np.divmod(np.unique(np.minimum(one, other) * n + np.maximum(one, other)), n)
     # Each pair becomes two edges, the second as many places after the first as there are pairs.
     receiver, sender = np.concatenate([low, high]), np.concatenate([high, low])

@@ -69,14 +69,15 @@ class LearnedOperator:
         return AssembledOperator(self.model, Shape.of(domain), problem, half)
 
     def solve(self, problem: Problem) -> Solution:
-        """The same call as every solver's; ``solution.at(points)`` asks the model about other points."""
+        """The same call as every solver's; ``solution.at(points)`` asks the model about others, if it can tell."""
         self._require_trained_for(problem)
         sample = Sample.of(Solution(problem, np.zeros(len(problem.source)), solver=""))
 
         def evaluate(points: Float[np.ndarray, "m 2"]) -> Float[np.ndarray, " m"]:
             return self.predict([with_points(sample, points)])[0][len(sample.u) :]
 
-        return Solution(problem, self.predict([sample])[0], solver=self.header.model, evaluate=evaluate)
+        anywhere = None if getattr(self.model, "on_grid", False) else evaluate
+        return Solution(problem, self.predict([sample])[0], solver=self.header.model, evaluate=anywhere)
 
     def predict(self, samples: Sequence[Sample], batch_size: int = 50) -> list[Float[np.ndarray, " _"]]:
         """u for each sample, from everything in it but its u."""

@@ -29,14 +29,14 @@ def transformed(sample: Sample, symmetry: int) -> Sample:
     move = matrix(symmetry)
     moved = replace(
         sample,
-        points=_about_centre(sample.points, move),
-        centres=_about_centre(sample.centres, move),
+        points=about_centre(sample.points, move),
+        centres=about_centre(sample.centres, move),
         normals=sample.normals @ move.T,
     )
     return _with_panels(moved, _match(moved.centres, moved.domain.panels.centres, moved.resolution))
 
 
-def _about_centre(places: Float[np.ndarray, "m 2"], move: Int[np.ndarray, "2 2"]) -> Float[np.ndarray, "m 2"]:
+def about_centre(places: Float[np.ndarray, "m 2"], move: Int[np.ndarray, "2 2"]) -> Float[np.ndarray, "m 2"]:
     return (places - 0.5) @ move.T + 0.5
 
 

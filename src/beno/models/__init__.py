@@ -8,10 +8,21 @@ from torch import nn
 
 from beno.errors import BenoError
 from beno.models.beno import BENO, BENOConfig
+from beno.models.fno import FNO, FNOConfig
+from beno.models.gkn import GKN, GKNConfig
+from beno.models.gnn_pde import GNNPDE, GNNPDEConfig
 from beno.models.harmonic import Harmonic, HarmonicConfig
+from beno.models.mp_pde import MPPDE, MPPDEConfig
 
 # Each class makes its own batches, through `cohort`; each configuration knows what its model must be told of the data.
-MODELS: dict[str, tuple[Any, Any]] = {"beno": (BENO, BENOConfig), "harmonic": (Harmonic, HarmonicConfig)}
+MODELS: dict[str, tuple[Any, Any]] = {
+    "beno": (BENO, BENOConfig),
+    "harmonic": (Harmonic, HarmonicConfig),
+    "gkn": (GKN, GKNConfig),
+    "fno": (FNO, FNOConfig),
+    "gnn-pde": (GNNPDE, GNNPDEConfig),
+    "mp-pde": (MPPDE, MPPDEConfig),
+}
 
 
 def require_model(model: str) -> None:

@@ -1,0 +1,107 @@
+"""GNN-PDE (Lötzsch, Ohler & Otterbach, 2022): spectral graph convolutions between two multilayer perceptrons.
+
+From the paper and its code: an encoder of two layers, three Chebyshev convolutions with polynomials of five terms over
+the graph weighted by the lengths of its edges, a decoder of two layers, width 128. Here the places of nodes stay among
+their features, as all baselines have them; the graph is the one that BENO has, with the boundary's nodes in it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from beno.batch import Batch, Cohort
+from beno.dataset import Metadata
+from beno.errors import BenoError
+from beno.models.nodes import node_columns, node_features, offsets, settings_for
+from beno.nn.segments import Wiring, to_nodes
+from beno.sample import Sample
+from beno.scaling import Scales
+from beno.variety import Variety
+
+
+@dataclass(frozen=True)
+class GNNPDEConfig:
+    width: int = 128
+    layers: int = 3
+    terms: int = 5  # of each Chebyshev polynomial
+    nearest: int = 8
+    coefficient: bool = False
+    kinds: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("width", "layers", "terms", "nearest"):
+            if getattr(self, name) < 1:
+                raise BenoError(f"{name} is {getattr(self, name)}; it must be at least 1")
+
+    @staticmethod
+    def settings_for(data: Metadata) -> dict[str, Any]:
+        return settings_for(data)
+
+
+class ChebyshevConvolution(nn.Module):
+    """A polynomial of the graph's normalised Laplacian, whose spectrum is shifted to [-1, 1]."""
+
+    def __init__(self, width: int, terms: int) -> None:
+        super().__init__()
+        self.terms = nn.ModuleList(nn.Linear(width, width, bias=term == 0) for term in range(terms))
+
+    def forward(
+        self, nodes: Float[Tensor, "n c"], weight: Float[Tensor, "e 1"], wiring: Wiring
+    ) -> Float[Tensor, "n c"]:
+        def shifted_laplacian(values: Tensor) -> Tensor:
+            return -to_nodes(weight * values.index_select(0, wiring.sender), wiring)
+
+        # In single precision: the recursion of the polynomials adds up what rounding leaves.
+        before, now = nodes.float(), shifted_laplacian(nodes.float())
+        out = self.terms[0](before)
+        for term in list(self.terms)[1:]:
+            out = out + term(now)
+            before, now = now, 2 * shifted_laplacian(now) - before
+        return out
+
+
+class GNNPDE(nn.Module):
+    def __init__(self, config: GNNPDEConfig | None = None) -> None:
+        super().__init__()
+        self.config = config = config or GNNPDEConfig()
+        width = config.width
+        self.encode = nn.Sequential(
+            nn.Linear(node_columns(config.coefficient, config.kinds), width),
+            nn.ReLU(),
+            nn.Linear(width, width),
+            nn.ReLU(),
+        )
+        self.layers = nn.ModuleList(ChebyshevConvolution(width, config.terms) for _ in range(config.layers))
+        self.decode = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 1))
+
+    @staticmethod
+    def cohort(
+        samples: Iterable[Sample],
+        scales: Scales,
+        config: GNNPDEConfig,
+        device: torch.device | str = "cpu",
+        variety: Variety | None = None,
+    ) -> Cohort:
+        return Cohort.of(samples, scales, config.nearest, device, variety, boundary_nodes=True)
+
+    def forward(self, batch: Batch) -> Float[Tensor, " n"]:
+        return self.branches(batch)[0]
+
+    def branches(self, batch: Batch) -> Float[Tensor, "1 n"]:
+        weight = self._weights(batch)
+        nodes = self.encode(node_features(batch, self.config.coefficient, self.config.kinds))
+        for layer in self.layers:
+            nodes = functional.relu(layer(nodes, weight, batch.wiring))
+        return self.decode(nodes).float().T
+
+    def _weights(self, batch: Batch) -> Float[Tensor, "e 1"]:
+        """Lengths of edges over the root of what their two nodes have of them."""
+        wiring = batch.wiring
+        length = offsets(batch).norm(dim=1, keepdim=True)
+        degree = to_nodes(length, wiring).clamp(min=1e-9)
+        return length * torch.rsqrt(degree[wiring.receiver] * degree[wiring.sender])

@@ -1,0 +1,126 @@
+"""MP-PDE (Brandstetter, Worrall & Welling, ICLR 2022): neural message passing, for a problem without time.
+
+From the paper: an encoder, message passing with ``m = phi(h_i, h_j, u_i - u_j, x_i - x_j)`` and
+``h_i <- h_i + psi(h_i, mean of m)``, two layers each with Swish, instance norm after every step, six steps of width
+128. Here the solution's own differences become those of what is given, f and g; the time bundling decoder becomes two
+layers; the graph is the one that BENO has, with the boundary's nodes in it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from beno.batch import Batch, Cohort
+from beno.dataset import Metadata
+from beno.errors import BenoError
+from beno.models.nodes import node_columns, node_features, offsets, settings_for
+from beno.nn.segments import spread, sum_over_segments, to_nodes
+from beno.sample import Sample
+from beno.scaling import Scales
+from beno.variety import Variety
+
+EPSILON = 1e-5
+
+
+@dataclass(frozen=True)
+class MPPDEConfig:
+    width: int = 128
+    steps: int = 6
+    nearest: int = 8
+    coefficient: bool = False
+    kinds: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("width", "steps", "nearest"):
+            if getattr(self, name) < 1:
+                raise BenoError(f"{name} is {getattr(self, name)}; it must be at least 1")
+
+    @staticmethod
+    def settings_for(data: Metadata) -> dict[str, Any]:
+        return settings_for(data)
+
+
+class Step(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.message = _two_layers(2 * width + 4, width, width)
+        self.update = _two_layers(2 * width, width, width)
+        self.gain, self.shift = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
+
+    def forward(self, nodes: Float[Tensor, "n c"], edges: Float[Tensor, "e 4"], batch: Batch) -> Float[Tensor, "n c"]:
+        wiring = batch.wiring
+        ends = torch.cat([nodes[wiring.receiver], nodes[wiring.sender], edges.to(nodes.dtype)], dim=1)
+        degree = (wiring.start[1:] - wiring.start[:-1]).clamp(min=1)[:, None]
+        gathered = to_nodes(self.message(ends), wiring) / degree
+        nodes = nodes + self.update(torch.cat([nodes, gathered.to(nodes.dtype)], dim=1))
+        return instance_norm(nodes.float(), batch) * self.gain + self.shift
+
+
+class MPPDE(nn.Module):
+    def __init__(self, config: MPPDEConfig | None = None) -> None:
+        super().__init__()
+        self.config = config = config or MPPDEConfig()
+        self.encode = _two_layers(node_columns(config.coefficient, config.kinds), config.width, config.width)
+        self.steps = nn.ModuleList(Step(config.width) for _ in range(config.steps))
+        self.decode = nn.Sequential(nn.Linear(config.width, config.width), nn.SiLU(), nn.Linear(config.width, 1))
+
+    @staticmethod
+    def cohort(
+        samples: Iterable[Sample],
+        scales: Scales,
+        config: MPPDEConfig,
+        device: torch.device | str = "cpu",
+        variety: Variety | None = None,
+    ) -> Cohort:
+        return Cohort.of(samples, scales, config.nearest, device, variety, boundary_nodes=True)
+
+    def forward(self, batch: Batch) -> Float[Tensor, " n"]:
+        return self.branches(batch)[0]
+
+    def branches(self, batch: Batch) -> Float[Tensor, "1 n"]:
+        given = torch.stack([batch.source, batch.boundary_value], dim=1)
+        wiring = batch.wiring
+        edges = torch.cat([offsets(batch), given[wiring.receiver] - given[wiring.sender]], dim=1)
+        nodes = self.encode(node_features(batch, self.config.coefficient, self.config.kinds))
+        for step in self.steps:
+            nodes = step(nodes, edges, batch)
+        return self.decode(nodes).float().T
+
+
+def instance_norm(nodes: Float[Tensor, "n c"], batch: Batch) -> Float[Tensor, "n c"]:
+    """Over the nodes of each sample; padding is not counted."""
+    real = None if batch.real_point is None else batch.real_point[:, None].to(nodes.dtype)
+
+    def mean(values: Tensor) -> Tensor:
+        total = sum_or_spread(values if real is None else values * real, batch)
+        return total / count
+
+    ones = torch.ones_like(nodes[:, :1]) if real is None else real
+    count = sum_or_spread(ones, batch).clamp(min=1)
+    centred = nodes - mean(nodes)
+    return centred * torch.rsqrt(mean(centred.square()) + EPSILON)
+
+
+def sum_or_spread(values: Float[Tensor, "n c"], batch: Batch) -> Float[Tensor, "n c"]:
+    """Each sample's sum, at every one of its nodes."""
+    return spread(_SampleSum.apply(values, batch.sample, batch.sample_start), batch.sample, batch.sample_start)
+
+
+class _SampleSum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, sample: Tensor, start: Tensor) -> Tensor:
+        ctx.save_for_backward(sample)
+        return sum_over_segments(values, start)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        (sample,) = ctx.saved_tensors
+        return gradients[0].index_select(0, sample), None, None
+
+
+def _two_layers(inputs: int, width: int, outputs: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(inputs, width), nn.SiLU(), nn.Linear(width, outputs), nn.SiLU())

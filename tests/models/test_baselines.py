@@ -1,0 +1,191 @@
+"""The four baselines: equal inputs, their laws, and that each can learn what it can do."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from beno.checkpoint import Header
+from beno.dataset import Metadata
+from beno.errors import BenoError
+from beno.grids import GridCohort
+from beno.models import MODELS, make_config, make_model
+from beno.models.mp_pde import instance_norm
+from beno.operator import LearnedOperator
+from beno.random_problems import Family
+from beno.scaling import Scales
+from beno.symmetry import SYMMETRIES, transformed
+from beno.variety import Plan, Variety
+from tests.learning import sample_with_hole, samples_of
+
+SMALL = {
+    "gkn": {"width": 8, "kernel_width": 16, "depth": 2, "radius": 0.3},
+    "fno": {"width": 8, "layers": 2, "modes": 3, "projection": 8},
+    "gnn-pde": {"width": 16, "layers": 2, "terms": 3},
+    "mp-pde": {"width": 16, "steps": 2},
+}
+GRAPHS = ("gkn", "gnn-pde", "mp-pde")
+
+
+def model_of(name, **settings):
+    torch.manual_seed(0)
+    return make_model(name, make_config(name, {**SMALL[name], **settings}))
+
+
+def cohort_for(model, samples, **options):
+    return model.cohort(samples, Scales.fit(samples), model.config, **options)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_batch_answers_as_its_samples_do(name):
+    samples, model = [*samples_of(3), sample_with_hole()], model_of(name)
+    batch = cohort_for(model, samples).batch()
+    with torch.no_grad():
+        together = batch.split(model(batch))
+        for sample, predicted in zip(samples, together, strict=True):
+            alone = model.cohort([sample], Scales.fit(samples), model.config).batch()
+            (expected,) = alone.split(model(alone))
+            assert predicted.shape == (len(sample.u),)
+            assert torch.allclose(predicted, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("equation, boundary", [("poisson", "dirichlet"), ("darcy", "mixed")])
+def test_every_parameter_gets_a_gradient(name, equation, boundary):
+    samples = samples_of(3, equation=equation, boundary=boundary)
+    model = model_of(name, coefficient=equation == "darcy", kinds=boundary == "mixed")
+    batch = cohort_for(model, samples).batch()
+    batch.by_sample((model(batch) - batch.u).square()).sum().backward()
+    silent = [key for key, p in model.named_parameters() if p.grad is None or not p.grad.abs().max() > 0]
+    assert not silent
+
+
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("what", ["source", "g"])
+def test_they_see_f_and_g(name, what):
+    sample, model = samples_of(2)[1], model_of(name)
+    changed = replace(sample, **{what: getattr(sample, what) + 1.0})
+    with torch.no_grad():
+        before, after = (model(model.cohort([one], Scales(), model.config).batch()) for one in (sample, changed))
+    assert (before - after).abs().max() > 1e-4
+
+
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("turn", range(SYMMETRIES))
+def test_a_turned_view_is_the_turned_sample(name, turn):
+    sample, model = samples_of(3)[2], model_of(name)
+    views = model.cohort([sample], Scales(), model.config, variety=Variety(symmetries=True))
+    if name in GRAPHS:
+        batch = views.feed(Plan(np.array([turn]), np.array([-1.0])))
+    else:
+        batch = views.open(views.feed(Plan(np.array([0]), np.array([-1.0]), np.array([turn]))))
+    turned = transformed(sample, turn)
+    turned = replace(turned, source=-turned.source, g=-turned.g, u=-turned.u)
+    expected = model.cohort([turned], Scales(), model.config).batch()
+    with torch.no_grad():
+        ours, theirs = model(batch), model(expected)
+    if name in GRAPHS:
+        points = len(sample.u)
+        # Delaunay's choice of diagonals on a grid is not symmetric, so only a ball's graph is the same after a turn.
+        assert torch.allclose(batch.points[:points], expected.points[:points], atol=1e-6)
+        assert torch.allclose(batch.u[:points], expected.u[:points])
+        if name == "gkn":
+            assert torch.allclose(ours[:points], theirs[:points], atol=1e-5)
+    else:
+        assert torch.equal(batch.mask, expected.mask) and torch.allclose(batch.u, expected.u)
+        assert torch.allclose(ours, theirs, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_padding_changes_nothing(name):
+    samples, model = samples_of(5), model_of(name)
+    cohort = cohort_for(model, samples)
+    plan = Plan(np.array([3, 1]), np.ones(2))
+    with torch.no_grad():
+        plain, padded = cohort.feed(plan), cohort.feed(plan, samples=4)
+        assert len(padded) == 4 and len(padded.u) > len(plain.u)
+        before, after = model(plain), model(padded)
+    assert torch.allclose(before, after[: len(before)], atol=1e-5)
+    assert torch.allclose(plain.by_sample(plain.u.square()), padded.by_sample(padded.u.square())[:2])
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_the_order_of_points_does_not_matter(name):
+    sample, model = samples_of(2)[1], model_of(name)
+    order = np.random.default_rng(0).permutation(len(sample.u))
+    mixed = replace(sample, points=sample.points[order], source=sample.source[order], u=sample.u[order])
+    with torch.no_grad():
+        one, other = (model(model.cohort([each], Scales(), model.config).batch()) for each in (sample, mixed))
+    points = len(order)
+    assert torch.allclose(one[:points][order], other[:points], atol=1e-5)
+
+
+def test_instance_norm_is_by_sample():
+    model = model_of("mp-pde")
+    batch = cohort_for(model, samples_of(3)).batch()
+    values = torch.randn(len(batch.u), 4) * (1 + batch.sample[:, None]) + batch.sample[:, None]
+    normed = instance_norm(values, batch)
+    for number in range(3):
+        here = normed[batch.sample == number]
+        assert torch.allclose(here.mean(dim=0), torch.zeros(4), atol=1e-5)
+        assert torch.allclose(here.var(dim=0, unbiased=False), torch.ones(4), atol=1e-3)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_each_learns_its_training_samples(name):
+    """Four samples by heart, in seconds: what fails in a table fails to generalise."""
+    samples = samples_of(4, corners=0, boundary="zero")
+    settings = {
+        "gkn": {"width": 16, "kernel_width": 32, "depth": 4},
+        "fno": {"width": 16, "modes": 4},
+        "gnn-pde": {"width": 32, "layers": 3, "terms": 5},
+    }
+    model = model_of(name, **settings.get(name, {}))
+    batch = cohort_for(model, samples).batch()
+    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
+    for _ in range(400):
+        loss = batch.by_sample((model(batch) - batch.u).square()).sum() / batch.by_sample(batch.u.square()).sum()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if loss.item() < 0.05**2:
+            return
+    pytest.fail(f"relative error {loss.item() ** 0.5:.3f} after 400 steps")
+
+
+def test_what_they_cannot_take():
+    samples = samples_of(2)
+    with pytest.raises(BenoError, match="whole samples"):
+        GridCohort.of(samples, Scales(), variety=Variety(parts=1))
+    finer = [*samples, *samples_of(1, resolution=12)]
+    with pytest.raises(BenoError, match="one resolution"):
+        GridCohort.of(finer, Scales())
+    with pytest.raises(BenoError, match="radius"):
+        make_config("gkn", {"radius": -0.1})
+    with pytest.raises(BenoError, match="at least 1"):
+        make_config("fno", {"modes": 0})
+
+
+def test_a_finer_grid_has_room_for_all_modes():
+    """FNO's weights do not depend on the grid; a coarse one uses fewer modes."""
+    model = model_of("fno", modes=6)
+    for resolution in (8, 16):
+        sample = samples_of(1, resolution=resolution)
+        batch = model.cohort(sample, Scales(), model.config).batch()
+        assert model(batch).shape == (1, resolution, resolution)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_they_solve_problems_as_every_solver_does(name):
+    problem = Family(resolution=8).problem(0, 0)
+    model = model_of(name)
+    header = Header(name, vars(model.config), Scales(), Metadata.of_family(Family(resolution=8), 0, 1))
+    solution = LearnedOperator(header, model).solve(problem)
+    assert solution.solver == name and np.isfinite(solution.u).all()
+    between = (problem.domain.points[10] + problem.domain.points[11]) / 2
+    assert np.isfinite(solution.at(between[None])).all()
+
+
+def test_all_are_there():
+    assert set(MODELS) == {"beno", "harmonic", *SMALL}
