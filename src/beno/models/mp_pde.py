@@ -18,7 +18,7 @@ from beno.batch import Batch, Cohort
 from beno.dataset import Metadata
 from beno.errors import BenoError
 from beno.models.nodes import node_columns, node_features, offsets, settings_for
-from beno.nn.segments import spread, sum_over_segments, to_nodes
+from beno.nn.segments import gathered, spread, to_nodes
 from beno.sample import Sample
 from beno.scaling import Scales
 from beno.variety import Variety
@@ -96,30 +96,19 @@ def instance_norm(nodes: Float[Tensor, "n c"], batch: Batch) -> Float[Tensor, "n
     real = None if batch.real_point is None else batch.real_point[:, None].to(nodes.dtype)
 
     def mean(values: Tensor) -> Tensor:
-        total = sum_or_spread(values if real is None else values * real, batch)
+        total = sample_sum(values if real is None else values * real, batch)
         return total / count
 
     ones = torch.ones_like(nodes[:, :1]) if real is None else real
-    count = sum_or_spread(ones, batch).clamp(min=1)
+    count = sample_sum(ones, batch).clamp(min=1)
     centred = nodes - mean(nodes)
     return centred * torch.rsqrt(mean(centred.square()) + EPSILON)
 
 
-def sum_or_spread(values: Float[Tensor, "n c"], batch: Batch) -> Float[Tensor, "n c"]:
+def sample_sum(values: Float[Tensor, "n c"], batch: Batch) -> Float[Tensor, "n c"]:
     """Each sample's sum, at every one of its nodes."""
-    return spread(_SampleSum.apply(values, batch.sample, batch.sample_start), batch.sample, batch.sample_start)
-
-
-class _SampleSum(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, values: Tensor, sample: Tensor, start: Tensor) -> Tensor:
-        ctx.save_for_backward(sample)
-        return sum_over_segments(values, start)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
-        (sample,) = ctx.saved_tensors
-        return gradients[0].index_select(0, sample), None, None
+    where = (batch.sample, batch.sample_start)
+    return spread(gathered(values, *where), *where)
 
 
 def _two_layers(inputs: int, width: int, outputs: int) -> nn.Sequential:

@@ -100,6 +100,13 @@ def to_nodes(values: Float[Tensor, "e c"], wiring: Wiring) -> Float[Tensor, "n c
     return _ToSegments.apply(values, wiring.receiver, wiring.start)
 
 
+def gathered(
+    values: Float[Tensor, "n c"], segment: Int[Tensor, " n"], start: Int[Tensor, " s_plus_one"]
+) -> Float[Tensor, "s c"]:
+    """The sum over each segment's rows; the opposite of `spread`."""
+    return _ToSegments.apply(values, segment, start)
+
+
 class _Spread(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, values: Tensor, segment: Tensor, start: Tensor) -> Tensor:
