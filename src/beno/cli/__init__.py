@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from beno.cli.data import app as data_app
+from beno.cli.reproduce import reproduce
 from beno.cli.solve import solve
 from beno.cli.train import evaluate, plot, train
 from beno.errors import BenoError
@@ -16,7 +17,7 @@ INTERRUPTED = 130  # what a shell reports for a program stopped by Ctrl-C
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 app.add_typer(data_app, name="data")
-for command in (solve, train, evaluate, plot):
+for command in (solve, train, evaluate, plot, reproduce):
     app.command()(command)
 
 

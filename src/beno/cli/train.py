@@ -68,7 +68,7 @@ def train(
         changed["first_restart"] = epochs  # one cosine over the whole run, however long
     config = replace(PRESETS[preset], seed=seed, checkpoint_every=checkpoint_every, **changed)
     settings = dict(_parse_setting(text) for text in setting or [])
-    limit = _parse_duration(time_limit) if time_limit else float("inf")
+    limit = parse_duration(time_limit) if time_limit else float("inf")
     fabric = make_fabric(device)
     with Dataset(data) as dataset:
         run = Run(out, dataset, model, settings, config, fabric, resume)
@@ -178,7 +178,7 @@ def _parse_setting(text: str) -> tuple[str, object]:
         raise BenoError(f"--set {text!r} is not NAME=VALUE with a number, true or false for VALUE") from None
 
 
-def _parse_duration(text: str) -> float:
+def parse_duration(text: str) -> float:
     from beno.errors import BenoError
 
     units = {"s": 1, "m": 60, "h": 3600}

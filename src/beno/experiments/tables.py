@@ -1,0 +1,143 @@
+"""Every table of the paper: who is trained on what, and tested on what.
+
+Test data have seeds that training never saw; equal ones for all models.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from beno.paper import COLUMNS
+from beno.random_problems import Family
+
+TRAINING_SEED, TEST_SEED = 0, 100  # a test column adds its number of corners
+PAPER_SETTINGS: dict[str, Any] = {"residual": True, "layer_norm": True}  # with which BENO learns fastest
+
+
+@dataclass(frozen=True)
+class Training:
+    """A model on a family. Equal ones of several tables are trained once."""
+
+    model: str
+    family: Family
+    settings: dict[str, Any] = field(default_factory=dict, hash=False)
+    seed: int = 0
+    whole: bool = False  # all epochs, however long they take
+
+    @property
+    def name(self) -> str:
+        """Of its folder."""
+        family = self.family
+        parts = [self.model, family.equation, family.boundary, str(family.corners), str(family.resolution)]
+        parts += [f"{key}={value}" for key, value in sorted(self.settings.items()) if (key, value) not in DEFAULTS]
+        return "-".join([*parts, f"seed{self.seed}", *["whole"] * self.whole])
+
+
+DEFAULTS = set(PAPER_SETTINGS.items())
+
+
+@dataclass(frozen=True)
+class Row:
+    label: str
+    training: Training
+    paper_label: str | None = None  # in the paper's table of the same name
+
+
+@dataclass(frozen=True)
+class Table:
+    name: str
+    title: str
+    columns: dict[str, Family]
+    rows: tuple[Row, ...]
+
+
+def _columns(**choices: Any) -> dict[str, Family]:
+    return {name: Family(corners=corners, **choices) for corners, name in COLUMNS.items()}
+
+
+def _beno(family: Family, **settings: Any) -> Training:
+    return Training("beno", family, {**PAPER_SETTINGS, **settings})
+
+
+def _all_models(family: Family, *names: str, seeds: int = 1, whole: bool = False) -> tuple[Row, ...]:
+    """The baselines that the paper's table has, BENO, and the harmonic operator, which no table of the paper has."""
+    labels = {"gkn": "GKN", "fno": "FNO", "gnn-pde": "GNN-PDE", "mp-pde": "MP-PDE"}
+    rows = [Row(labels[name], Training(name, family), labels[name]) for name in names]
+    beno = Training("beno", family, PAPER_SETTINGS, whole=whole)
+    rows.append(Row("BENO", beno, "BENO"))
+    for seed in range(seeds):
+        label = "harmonic" if seeds == 1 else f"harmonic, seed {seed}"
+        rows.append(Row(label, Training("harmonic", family, seed=seed)))
+    return tuple(rows)
+
+
+BASELINES = ("gkn", "fno", "gnn-pde", "mp-pde")
+FOUR, MIXED, NONE = Family(), Family(corners="mixed"), Family(corners=0)
+ZERO = Family(boundary="zero")
+NEUMANN, NEUMANN_MIXED = Family(boundary="neumann"), Family(boundary="neumann", corners="mixed")
+DARCY = Family("darcy")
+
+ABLATIONS = {
+    "BENO w. M": {"boundary_in_nodes": False},
+    "BENO w/o. D": {"two_branches": False},
+    "BENO w. E": {"boundary_in_messages": True},
+    "BENO w. G": {"boundary_convolution": True},
+    "BENO": {},
+}
+
+# In the order in which they are filled.
+TABLES = {
+    table.name: table
+    for table in (
+        Table(
+            "train_4_corners", "Trained on 4-Corners", _columns(), _all_models(FOUR, *BASELINES, seeds=3, whole=True)
+        ),
+        Table("train_mixed", "Trained on mixed shapes", _columns(), _all_models(MIXED, *BASELINES)),
+        Table(
+            "ablation",
+            "Parts of BENO, trained on 4-Corners",
+            _columns(),
+            tuple(Row(label, _beno(FOUR, **change), label) for label, change in ABLATIONS.items()),
+        ),
+        Table("train_no_corner", "Trained on No-Corner", _columns(), _all_models(NONE, *BASELINES)),
+        Table(
+            "zero_boundary",
+            "Trained on 4-Corners with g = 0",
+            _columns(boundary="zero"),
+            _all_models(ZERO, "gnn-pde", "mp-pde"),
+        ),
+        Table(
+            "resolution_64",
+            "Trained at 32² with g = 0, tested at 64²",
+            _columns(boundary="zero", resolution=64),
+            _all_models(ZERO, "mp-pde"),
+        ),
+        Table(
+            "neumann_train_4_corners",
+            "Neumann, trained on 4-Corners",
+            _columns(boundary="neumann"),
+            _all_models(NEUMANN, *BASELINES),
+        ),
+        Table(
+            "neumann_train_mixed",
+            "Neumann, trained on mixed shapes",
+            _columns(boundary="neumann"),
+            _all_models(NEUMANN_MIXED, *BASELINES),
+        ),
+        Table(
+            "darcy_train_4_corners",
+            "Darcy, trained on 4-Corners",
+            _columns(equation="darcy"),
+            _all_models(DARCY, "mp-pde"),
+        ),
+        Table(
+            "sensitivity",
+            "MLP layers M and boundary layers L of BENO, trained on 4-Corners",
+            {"4-Corners": FOUR},
+            tuple(
+                Row(f"M = {m}, L = {ell}", _beno(FOUR, mlp_layers=m, boundary_layers=ell))
+                for m in (2, 3, 4)
+                for ell in (1, 2, 3)
+            ),
+        ),
+    )
+}

@@ -1,0 +1,155 @@
+"""The paper's tables: complete as data, filled by a queue that stops and goes on, alone or with others."""
+
+import fcntl
+import json
+from dataclasses import replace
+
+import pytest
+
+from beno import paper
+from beno.errors import BenoError
+from beno.experiments.pages import as_latex, as_markdown, write_pages
+from beno.experiments.queue import Effort, Queue
+from beno.experiments.tables import TABLES
+from beno.models import make_config
+from tests.test_cli import beno, refused
+
+# A table of three models on few columns.
+WHOLE = TABLES["darcy_train_4_corners"]
+SMALL = replace(WHOLE, columns={name: WHOLE.columns[name] for name in ("4-Corners", "No-Corner")})
+
+
+def queue_in(folder):
+    return Queue(folder / "runs", folder / "results", Effort.least(), "cpu")
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reproduce")
+    lines = []
+    standing = queue_in(folder).fill([SMALL], float("inf"), lines.append)
+    assert standing.missing == 0 and standing.cells == 6
+    return folder
+
+
+def test_every_cell_of_the_paper_has_its_place():
+    for name, rows in paper.tables().items():
+        table = TABLES[name]
+        labels = {row.paper_label for row in table.rows if row.paper_label}
+        assert labels == set(rows), name
+        for columns in rows.values():
+            assert set(columns) == set(table.columns), name
+    for table in TABLES.values():
+        if table.name not in ("ablation", "sensitivity"):
+            assert any(row.training.model == "harmonic" for row in table.rows), table.name
+        for row in table.rows:
+            training = row.training
+            make_config(training.model, {**training.settings})
+            equation = {family.equation for family in table.columns.values()}
+            assert equation == {training.family.equation}
+    assert len({training.name for training in trainings()}) == len(set(trainings()))
+
+
+def trainings():
+    return [row.training for table in TABLES.values() for row in table.rows]
+
+
+def test_test_data_are_never_training_data(filled):
+    for path in (filled / "results").rglob("*.json"):
+        cell = json.loads(path.read_text())
+        assert cell["tested_on"]["seed"] >= 100
+    data = {path.name for path in (filled / "runs" / "data").glob("*.h5")}
+    assert data == {"darcy-dirichlet-4-8-0.h5", "darcy-dirichlet-4-8-104.h5", "darcy-dirichlet-0-8-100.h5"}
+
+
+def test_a_cell_says_all_that_is_needed_to_find_it_again(filled):
+    cells = [json.loads(path.read_text()) for path in (filled / "results").rglob("*.json")]
+    assert len(cells) == 6
+    for cell in cells:
+        assert cell["figures"]["samples"] == 2 and cell["figures"]["relative_l2"] > 0
+        assert cell["trained"]["epochs"] == 1 and cell["trained"]["parameters"] > 100
+        assert cell["commit"] is not None and cell["date"] and cell["device"]["cpu"]
+
+
+def test_what_is_there_is_not_done_again(filled):
+    before = {path: path.stat().st_mtime_ns for path in (filled / "results").rglob("*.json")}
+    lines = []
+    queue_in(filled).fill([SMALL], float("inf"), lines.append)
+    assert not lines
+    assert before == {path: path.stat().st_mtime_ns for path in (filled / "results").rglob("*.json")}
+    lost = next(iter(before))
+    lost.unlink()
+    queue_in(filled).fill([SMALL], float("inf"), lines.append)
+    assert len(lines) == 1 and lost.exists(), "the cell is tested again, and nothing is trained"
+
+
+def test_stopped_at_its_time_limit_it_goes_on(tmp_path):
+    queue = queue_in(tmp_path)
+    assert queue.fill([SMALL], 0.0).missing == 6
+    rounds = 0
+    while queue.fill([SMALL], 0.01).missing:
+        rounds += 1
+        assert rounds < 20
+    assert rounds >= 2, "each time a little was done"
+
+
+def test_a_row_that_another_process_is_at_is_left_to_it(tmp_path):
+    queue = queue_in(tmp_path)
+    name = SMALL.rows[0].training.name
+    with open(tmp_path / "runs" / f"{name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        standing = queue.fill([SMALL], float("inf"))
+    assert standing.held == 1 and standing.missing == 2
+    assert queue.fill([SMALL], float("inf")).missing == 0
+
+
+def test_pages(filled):
+    written = write_pages(queue_in(filled), [SMALL], filled / "pages")
+    assert [path.suffix for path in written] == [".md", ".tex"]
+    page, latex = (path.read_text() for path in written)
+    theirs = paper.tables()["darcy_train_4_corners"]["BENO"]["4-Corners"]["rel_l2"]
+    assert f"{100 * theirs:.2f}" in page and "**harmonic**" in page and "difference" in page
+    assert latex.count(r" \\") == 1 + 3 + 2 and f"{theirs:.4f}" in latex
+    empty = {row: dict.fromkeys(SMALL.columns) for row in SMALL.rows}
+    assert "**BENO** |  |" in as_markdown(SMALL, empty) and "--" in as_latex(SMALL, empty)
+    assert write_pages(queue_in(filled), [TABLES["train_mixed"]], filled / "pages") == []
+
+
+class TestBadInput:
+    def test_an_unknown_table(self, tmp_path):
+        refused(beno("reproduce", "table_2", cwd=tmp_path), "no table 'table_2'", "train_4_corners")
+        assert not list(tmp_path.iterdir())
+
+    @pytest.mark.parametrize(
+        "change, message",
+        [({"version": 99}, "version 99"), ({"format": "other"}, "is no beno-cell"), ({"smoke": False}, "--smoke")],
+    )
+    def test_a_cell_of_another_kind(self, tmp_path, change, message):
+        queue = queue_in(tmp_path)
+        path = queue._cell_path(SMALL, SMALL.rows[0], "4-Corners")
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps({"format": "beno-cell", "version": 1, "smoke": True} | change))
+        with pytest.raises(BenoError, match=message):
+            queue.fill([SMALL], float("inf"))
+        path.write_text("{")
+        with pytest.raises(BenoError, match="cannot be read"):
+            queue.fill([SMALL], float("inf"))
+
+    def test_data_that_do_not_fit(self, filled, tmp_path):
+        queue = queue_in(tmp_path)
+        folder = tmp_path / "runs" / "data"
+        folder.mkdir()
+        source = filled / "runs" / "data" / "darcy-dirichlet-0-8-100.h5"
+        (folder / "darcy-dirichlet-4-8-0.h5").write_bytes(source.read_bytes())
+        with pytest.raises(BenoError, match="use another folder"):
+            queue.fill([SMALL], float("inf"))
+
+
+def test_the_command_does_all_of_it_in_two_processes(tmp_path):
+    result = beno(
+        "reproduce", "all", "--smoke", "--side-by-side", 2, "--device", "cpu", "--pages", "pages", cwd=tmp_path
+    )
+    assert result.returncode == 0, result.stderr
+    assert "244 of 244 cells are filled" in result.stdout
+    assert len(list((tmp_path / "pages").glob("*.md"))) == len(TABLES)
+    assert "train_mixed" in beno("reproduce", "list").stdout
