@@ -22,11 +22,12 @@ fused_pair = pytest.importorskip("beno.nn.fused_pair").fused_pair
 DEVICE = "cpu" if INTERPRETED else "cuda"
 
 
+@pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("boundary", ["dirichlet", "neumann", "mixed"])
 @pytest.mark.parametrize("places", ["points", "centres"])
-def test_the_view(boundary, places):
-    samples = samples_of(3, boundary=boundary, resolution=12)
-    samples += [sample_with_hole(12)] if boundary == "dirichlet" else []
+def test_the_view(boundary, places, count):
+    samples = samples_of(count, boundary=boundary, resolution=12)
+    samples += [sample_with_hole(12)] if boundary == "dirichlet" and count > 1 else []
     batch = DenseCohort.of(samples, Scales(), DEVICE).batch()
     frame, is_flux = Frame(batch), batch.kind == Kind.NEUMANN
     arguments = (getattr(frame, places), frame.centres, batch.normals, frame.lengths, frame.ends, 1e-5, is_flux)

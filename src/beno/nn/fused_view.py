@@ -100,9 +100,9 @@ def _primitive(end, away):
 
 @triton.jit
 def _view_kernel(
-    features, log_measure_out, distance_out, flux_out, corner_flux_out,
+    features, log_measure_out, distance_out, flux_out, corner_flux_before, corner_flux_after,
     places, centres, normals, lengths, ends, is_flux, dirichlet_table, neumann_table,
-    count_places, count_panels, samples, grazing,
+    count_places, count_panels, grazing,
     WITH_FLUX: tl.constexpr, WITH_DISTANCE: tl.constexpr, LAST: tl.constexpr, CLOSEST: tl.constexpr,
     CORNER_REACH: tl.constexpr, LOG_FLUX: tl.constexpr, GAIN: tl.constexpr, EDGE: tl.constexpr, LEAST: tl.constexpr,
     A: tl.constexpr, B: tl.constexpr,
@@ -185,9 +185,8 @@ def _view_kernel(
         smooth = -(_primitive(middle + 0.5, near) - _primitive(middle - 0.5, near) + tl.log(length)) / PI
         kernel = smooth + _lookup(neumann_table, away / length, middle, inside, LAST)
         tl.store(flux_out + pair, kernel, mask=inside)
-        other = samples.to(tl.int64) * count_places * count_panels
-        tl.store(corner_flux_out + pair, flux0, mask=inside)
-        tl.store(corner_flux_out + other + pair, flux1, mask=inside)
+        tl.store(corner_flux_before + pair, flux0, mask=inside)
+        tl.store(corner_flux_after + pair, flux1, mask=inside)
     if WITH_DISTANCE:
         tl.store(distance_out + pair, distance, mask=inside)
 
@@ -217,10 +216,10 @@ def fused_view(
     corner_flux = torch.empty((2, *shape), **new) if with_flux else empty
     grid = (triton.cdiv(count_places, PLACES), triton.cdiv(count_panels, PANELS), samples)
     _view_kernel[grid](
-        features, log_measure, distance, flux, corner_flux,
+        features, log_measure, distance, flux, *(corner_flux if with_flux else (empty, empty)),
         places.contiguous(), centres.contiguous(), normals.contiguous(), lengths.contiguous(), ends.contiguous(),
         is_flux.to(torch.uint8).contiguous(), table("dirichlet", places.device), table("neumann", places.device),
-        count_places, count_panels, samples, grazing,
+        count_places, count_panels, grazing,
         WITH_FLUX=with_flux, WITH_DISTANCE=with_distance, LAST=ROWS, CLOSEST=NEAREST,
         CORNER_REACH=REACH, LOG_FLUX=math.log(FLUX_REACH),
         GAIN=LARGEST_GAIN, EDGE=SMALLEST_ANGLE, LEAST=TINY, A=PLACES, B=PANELS, num_warps=4,
