@@ -4,7 +4,8 @@
     python benchmarks/accuracy.py harmonic-mixed harmonic-4-corners --folder runs/accuracy
 
 A row is trained where it was stopped before (`--time-limit`, for each), then tested on all its columns, and leaves
-results/accuracy/ROW.json and its weights, in half precision where that is asked for.
+accuracy/ROW.json and its weights under --out, in half precision where that is asked for; results/accuracy/ has the
+files of the runs on the device.
 """
 
 import argparse

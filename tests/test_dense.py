@@ -56,9 +56,9 @@ def test_parts_follow_their_sample_and_are_drawn_half_of_the_time():
 def test_without_a_number_of_points_all_are_seen():
     samples = samples_of(3)
     cohort = DenseCohort.of(samples, Scales())
-    plan = cohort.plan(np.arange(3), np.random.default_rng(0))
-    for sample, points in zip(samples, plan.points, strict=True):
-        assert set(points) == set(range(len(sample.u)))
+    batch = cohort.open(cohort.feed(cohort.plan(np.arange(3), np.random.default_rng(0))))
+    assert batch.by_sample(torch.ones_like(batch.u)).tolist() == [len(sample.u) for sample in samples]
+    assert torch.allclose(batch.by_sample(batch.u), torch.tensor([sample.u.sum() for sample in samples]).float())
 
 
 def test_a_short_feed_is_filled_up():

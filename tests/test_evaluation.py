@@ -93,6 +93,13 @@ def test_other_equations_and_empty_splits_are_refused(trained, tmp_path):
         evaluate(operator, dataset)
 
 
+def test_boundaries_that_the_weights_have_not_seen_are_refused(tmp_path):
+    make(Family(boundary="neumann", resolution=8), 0, 10, tmp_path / "neumann.h5")
+    for command in ("evaluate", "plot"):
+        refused(beno(command, "poisson-dirichlet", tmp_path / "neumann.h5"), "neumann boundaries", "dirichlet")
+        refused(beno(command, "poisson-mixed", tmp_path / "neumann.h5"), "neumann boundaries", "mixed")
+
+
 def test_the_command_evaluate(trained, tmp_path):
     result = beno(
         "evaluate", trained / "run", trained / "four.h5", "--out", tmp_path / "figures.json", "--device", "cpu"

@@ -1,5 +1,7 @@
 """Problem files: what they say is what is solved, and all that is wrong with them is said at once."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -95,3 +97,9 @@ def test_what_is_wrong_is_said(read, text, messages):
 def test_no_file(tmp_path):
     with pytest.raises(BenoError, match="cannot read"):
         read_problem(tmp_path / "none.toml")
+
+
+def test_the_example_in_the_documentation(read):
+    page = (Path(__file__).parent.parent / "docs" / "problem_files.md").read_text()
+    problem = read(page.split("```toml\n")[1].split("```")[0])
+    assert problem.equation == "darcy" and problem.domain.mask.sum() < 1024

@@ -17,6 +17,8 @@ from beno.problem import Field, Kind, Problem
 from beno.shape import Shape
 from beno.walls import wall_ends
 
+UNBALANCED = 1e-4  # relative to the flows involved, which come in single precision
+
 
 class AssembledOperator:
     """``u = v + W (g - trace of v)``, with W held in single precision where the operator is."""
@@ -71,18 +73,37 @@ class AssembledOperator:
 
         f and g are otherwise what `beno.problem.poisson` takes: functions of (x, y), arrays or numbers.
         """
-        if isinstance(f, Tensor) or isinstance(g, Tensor):
-            return self._solve(*(self._rows(*both) for both in (("f", f), ("g", g))))
-        stacked = any(isinstance(field, np.ndarray) and field.ndim == 2 for field in (f, g))
-        solved = self._solve(self._rows("f", f), self._rows("g", g)).cpu().numpy()
-        return solved if stacked else solved[0]
+        rows = self._rows("f", f), self._rows("g", g)
+        counts = {len(one) for one in rows} - {1}
+        if len(counts) > 1:
+            raise BenoError(f"f has {len(rows[0])} rows and g has {len(rows[1])}; stacks must have as many, or one")
+        solved = self._solve(*rows)
+        stacked = any(np.ndim(field) == 2 for field in (f, g) if not callable(field))
+        solved = solved if stacked else solved[0]
+        return solved if isinstance(f, Tensor) or isinstance(g, Tensor) else solved.cpu().numpy()
 
     def _solve(self, f: Float[Tensor, "k n"], g: Float[Tensor, "k p"]) -> Float[Tensor, "k n"]:
         count = max(len(f), len(g))
         f, g = f.expand(count, -1), g.expand(count, -1)
+        if self._is_free and self._problem is not None:
+            self._require_balance(f, g, self._problem)
         potential, trace = self._potentials(f)
         u = potential + ((g - trace) / self._unit).to(self.matrix.dtype) @ self.matrix.T
         return u - u.mean(dim=1, keepdim=True) if self._is_free else u
+
+    def _require_balance(self, f: Float[Tensor, "k n"], g: Float[Tensor, "k p"], problem: Problem) -> None:
+        """What f puts in must leave through the walls, in every row."""
+        domain, wall = problem.domain, problem.wall_coefficient * problem.domain.panels.lengths
+        weight = torch.as_tensor(wall, dtype=g.dtype, device=g.device)
+        put_in, out = f.sum(dim=1) * domain.spacing**2, g @ weight
+        size = f.abs().sum(dim=1) * domain.spacing**2 + g.abs() @ weight
+        off = (put_in - out).abs() > UNBALANCED * size
+        if bool(off.any()):
+            row = int(off.nonzero()[0, 0])
+            raise BenoError(
+                f"with Neumann walls alone the integral of f ({float(put_in[row]):.4g}) must be the flux of g "
+                f"({float(out[row]):.4g}); they differ in row {row}"
+            )
 
     def _potentials(self, f: Float[Tensor, "k n"]) -> tuple[Tensor, Tensor]:
         """v at the points, and what the boundary conditions make of it."""
@@ -109,6 +130,10 @@ class AssembledOperator:
         values = field(where[:, 0], where[:, 1]) if callable(field) else field
         dtype = torch.float32 if self.device.type == "cuda" else torch.float64
         rows = torch.as_tensor(values, dtype=dtype, device=self.device)
+        if rows.ndim > 2:
+            raise BenoError(
+                f"{name} has the shape {tuple(rows.shape)}; it must be one row of values, or a stack of rows"
+            )
         rows = rows.expand(1, len(where)) if rows.ndim == 0 else rows.reshape(-1, rows.shape[-1])
         if rows.shape[1] != len(where):
             place = "points" if name == "f" else "panels"

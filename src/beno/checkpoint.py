@@ -74,9 +74,9 @@ def load(path: Path) -> tuple[Header, dict[str, Tensor]]:
         raise BenoError(f"{path} has version {version}; this beno reads up to {VERSION}, a newer one is needed")
     try:
         header = Header.from_json(metadata["header"])
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, BenoError) as error:
         raise BenoError(f"{path} has a header that cannot be read: {error}") from error
-    if header.model not in MODELS:
+    if not isinstance(header.model, str) or header.model not in MODELS:
         raise BenoError(f"{path} holds a model {header.model!r}; this beno has {', '.join(MODELS)}")
     return header, tensors
 
@@ -84,7 +84,12 @@ def load(path: Path) -> tuple[Header, dict[str, Tensor]]:
 def load_model(path: Path) -> tuple[Header, nn.Module]:
     """The model with its weights, in single precision."""
     header, tensors = load(path)
-    model = header.build()
+    try:
+        model = header.build()
+    except BenoError as error:
+        raise BenoError(f"{path}: {error}") from error
+    except (TypeError, AttributeError, ValueError, RuntimeError, MemoryError) as error:
+        raise BenoError(f"{path} has a header that describes no model: {error}") from error
     wanted = model.state_dict()
     weights = {name: tensor.float() for name, tensor in tensors.items() if name in wanted}
     for name, parameter in wanted.items():

@@ -25,6 +25,7 @@ from beno.symmetry import SYMMETRIES, matrix
 from beno.variety import Plan, Variety
 from beno.walls import wall_ends
 
+TYPICAL_LOG_KAPPA = 1.63  # the mean over random coefficients of contrast 10
 REDUCED_BY_A_WORKER = 2000  # below this a further process is not worth its start
 
 
@@ -96,7 +97,12 @@ def media(
     cells = medium_at_points(problem.domain, problem.coefficient, problem.panel_coefficient)
     at_points = cells[cells_of(problem.domain, points)]
     at_points[:, 0] = np.log(coefficient)
-    return at_points, medium_at_panels(problem.domain, cells, problem.panel_coefficient)
+    at_panels = medium_at_panels(problem.domain, cells, problem.panel_coefficient)
+    # The unit of kappa is nobody's business: its mean level is that of the data that operators are trained on.
+    level = cells[:, 0].mean() - TYPICAL_LOG_KAPPA
+    at_points[:, 0] -= level
+    at_panels[:, 0] -= level
+    return at_points, at_panels
 
 
 @dataclass(eq=False)  # not frozen: Fabric rebuilds what it passes to a model field by field
@@ -205,12 +211,10 @@ class DenseCohort:
         rows = indices * (1 + variety.parts) + part
         signs = rng.choice([-1.0, 1.0], size=count) if variety.symmetries else np.ones(count)
         turns = rng.integers(SYMMETRIES, size=count) if variety.symmetries else np.zeros(count, dtype=np.int64)
-        available = self.point_counts[rows][:, None]
         if variety.points:
-            points = (rng.random((count, variety.points)) * available).astype(np.int64)
-        else:  # all of them; the first again in the place of those that there are not
-            every = np.arange(self.point_counts.max())
-            points = np.where(every < available, every, 0)
+            points = (rng.random((count, variety.points)) * self.point_counts[rows][:, None]).astype(np.int64)
+        else:  # all of them, and padding, which is not counted
+            points = np.tile(np.arange(self.point_counts.max()), (count, 1))
         return Plan(rows, signs, turns, points)
 
     def feed(self, plan: Plan, samples: int | None = None) -> "Draw":
@@ -234,8 +238,9 @@ class DenseCohort:
                 rows = rows.gather(1, at)
             tensors[name] = rows
         # A constant that nothing fixes is taken off here as the operator takes it off.
-        mean = tensors["u"].mean(dim=1, keepdim=True) * self._is_free[draw.index, None]
-        tensors["u"] = tensors["u"] - mean
+        real = tensors["real_point"]
+        mean = (tensors["u"] * real).sum(dim=1, keepdim=True) / real.sum(dim=1, keepdim=True)
+        tensors["u"] = tensors["u"] - mean * self._is_free[draw.index, None]
         turn, sign = self._turns[draw.turn], draw.sign[:, None]
         walls = self._turned_walls[draw.turn][:, None, :].expand(-1, draw.chosen.shape[1], -1)
         ends = self._turned_ends[draw.turn][:, None, :].expand(-1, tensors["ends"].shape[1], -1)

@@ -29,11 +29,7 @@ class Evaluation:
 
 
 def evaluate(operator: LearnedOperator, dataset: Dataset, split: str = "test", batch_size: int = 50) -> Evaluation:
-    trained = operator.header.data
-    if dataset.metadata.equation != trained.equation:
-        raise BenoError(
-            f"{dataset.path} holds {dataset.metadata.equation} problems; the model was trained for {trained.equation}"
-        )
+    operator.require_trained_on(dataset.metadata, dataset.path)
     indices = np.arange(len(dataset)) if split == "all" else dataset.indices(split)
     if not len(indices):
         raise BenoError(f"{dataset.path} has no samples in its {split} split; `--split all` takes every one")

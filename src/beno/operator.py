@@ -12,12 +12,13 @@ from torch import nn
 
 from beno.assembled import AssembledOperator
 from beno.checkpoint import Header, load_model
+from beno.dataset import Metadata
 from beno.errors import BenoError
-from beno.geometry import Domain
+from beno.geometry import DIRECTIONS, Domain
 from beno.problem import Field, Kind, Problem, darcy, poisson
 from beno.sample import Sample
 from beno.shape import Shape
-from beno.solution import Solution, reconstruct
+from beno.solution import Solution, reconstruct, wall_distance_at
 
 BEST = "best.safetensors"
 TRAINED_KINDS = {
@@ -50,6 +51,7 @@ class LearnedOperator:
         kind: Kind | np.ndarray = Kind.DIRICHLET,
         alpha: Field = 0.0,
         kappa: Field | None = None,
+        kappa_at_panels: np.ndarray | None = None,
     ) -> AssembledOperator:
         """A harmonic operator on one shape as a matrix, for any number of right-hand sides.
 
@@ -64,7 +66,7 @@ class LearnedOperator:
         if kappa is None:
             problem = poisson(domain, kind=kind, alpha=alpha)
         else:
-            problem = darcy(domain, kappa, kind=kind, alpha=alpha)
+            problem = darcy(domain, kappa, kind=kind, alpha=alpha, kappa_at_panels=kappa_at_panels)
         self._require_trained_for(problem)
         return AssembledOperator(self.model, Shape.of(domain), problem, half)
 
@@ -91,6 +93,8 @@ class LearnedOperator:
             some = samples[start : start + batch_size]
             batch = self.model.cohort(some, self.header.scales, self.model.config, self.device).batch()
             values = self.run(batch).float() * self.header.scales.solution
+            if not bool(torch.isfinite(values).all()):
+                raise BenoError("the operator's answer is not finite: f or g is too large for single precision")
             predicted += [part.cpu().double().numpy() for part in batch.split(values)]
         return predicted
 
@@ -98,6 +102,15 @@ class LearnedOperator:
         """The model on a batch, in half precision where the device gains by it."""
         with torch.autocast("cuda", dtype=torch.bfloat16, enabled=self.device.type == "cuda"):
             return self.model.branches(batch)
+
+    def require_trained_on(self, data: Metadata, path: Path) -> None:
+        """Refuse data of another equation, or with kinds of walls that the weights have not seen."""
+        trained = self.header.data
+        if data.equation != trained.equation:
+            raise BenoError(f"{path} holds {data.equation} problems; the model was trained for {trained.equation}")
+        free = data.boundary == "neumann" and trained.boundary != "neumann"  # u up to a constant
+        if free or not TRAINED_KINDS[data.boundary] <= TRAINED_KINDS[trained.boundary]:
+            raise BenoError(f"{path} has {data.boundary} boundaries; the model was trained for {trained.boundary} ones")
 
     def _require_trained_for(self, problem: Problem) -> None:
         problem.require_solvable()
@@ -118,6 +131,7 @@ class LearnedOperator:
 def with_points(sample: Sample, points: Float[np.ndarray, "m 2"]) -> Sample:
     """The sample with further points, where f and kappa are read off their planes through the cells."""
     domain = sample.domain
+    points = _off_the_walls(domain, points)
     coefficient = sample.coefficient
     if coefficient is not None:
         log_there = reconstruct(domain, np.log(coefficient), points)
@@ -129,3 +143,10 @@ def with_points(sample: Sample, points: Float[np.ndarray, "m 2"]) -> Sample:
         u=np.concatenate([sample.u, np.zeros(len(points))]),
         coefficient=coefficient,
     )
+
+
+def _off_the_walls(domain: Domain, points: Float[np.ndarray, "m 2"]) -> Float[np.ndarray, "m 2"]:
+    """A point on a wall is on neither side of it; it is moved inside by a thousandth of a cell."""
+    least = 1e-3 * domain.spacing
+    missing = np.maximum(0.0, least - wall_distance_at(domain, points))
+    return points - missing @ DIRECTIONS

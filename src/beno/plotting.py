@@ -11,10 +11,11 @@ from jaxtyping import Float
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.backend_bases import FigureCanvasBase
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
-from beno.dataset import whole_file_or_none
+from beno.dataset import require_file_place, whole_file_or_none
 from beno.errors import BenoError
 from beno.metrics import relative_l2
 from beno.problem import Kind
@@ -136,12 +137,21 @@ def _segments(sample: Sample, outward: float = 0.0) -> Float[np.ndarray, "p 2 2"
     return np.stack([middle - half, middle + half], axis=1)
 
 
-def save(figure: Figure, path: Path) -> None:
-    kinds = figure.canvas.get_supported_filetypes()
+def require_picture_place(path: Path) -> str:
+    """The kind of picture that its name says; refused if there is none such, or no folder for it."""
+    kinds = FigureCanvasBase.get_supported_filetypes()
     kind = path.suffix.removeprefix(".").lower()
+    if kind not in kinds:
+        raise BenoError(f"cannot write the picture {path}: its name must end in one of .{', .'.join(kinds)}")
+    if not path.resolve().parent.is_dir():
+        raise BenoError(f"cannot write the picture {path}: there is no folder {path.parent}")
+    require_file_place(path)
+    return kind
+
+
+def save(figure: Figure, path: Path) -> None:
     try:
-        if kind not in kinds:
-            raise BenoError(f"cannot write the picture {path}: its name must end in one of .{', .'.join(kinds)}")
+        kind = require_picture_place(path)
         with whole_file_or_none(path) as unfinished:
             figure.savefig(unfinished, dpi=130, format=kind)
     finally:

@@ -54,7 +54,8 @@ class Sample:
     def domain(self) -> Domain:
         """The cells that the points say are inside."""
         mask = np.zeros((self.resolution, self.resolution), dtype=bool)
-        mask[tuple(np.floor(self.points * self.resolution).astype(int).T)] = True
+        cells = np.floor(self.points * self.resolution).astype(int)
+        mask[tuple(np.minimum(cells, self.resolution - 1).T)] = True  # the square's far walls belong to it
         return Domain.from_mask(mask)
 
     @cached_property

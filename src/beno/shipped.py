@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from beno.device import choose_device
 from beno.errors import BenoError
 from beno.operator import LearnedOperator
 from beno.problem import Kind, Problem
@@ -18,7 +19,8 @@ def names() -> list[str]:
 
 
 def load(name: str | Path, device: str = "cpu") -> LearnedOperator:
-    """By name, as "poisson-dirichlet", or from a checkpoint or the folder of a training run."""
+    """By name, as "poisson-dirichlet", or from a checkpoint or the folder of a training run; on auto, cpu or cuda."""
+    device = choose_device(device)
     if str(name) in names():
         with resources.as_file(WEIGHTS / f"{name}.safetensors") as path:
             return LearnedOperator.load(path, device)

@@ -30,6 +30,8 @@ class Solution:
         >>> solution.at(np.array([[0.3, 0.4]])).round(6)
         array([1.1])
         """
+        if points.ndim != 2 or points.shape[1] != 2:
+            raise BenoError(f"the points have the shape {points.shape}; (m, 2) is needed")
         cells_of(self.problem.domain, points)
         if self.evaluate is not None:
             return self.evaluate(points)

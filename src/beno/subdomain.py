@@ -21,6 +21,7 @@ MOST_DRAWS = 50
 
 def part_of(sample: Sample, inside: Bool[np.ndarray, "N N"], new_walls: Kind = Kind.DIRICHLET) -> Sample:
     """The sample on those of its cells that are inside, with new walls of a kind, Dirichlet or Neumann."""
+    sample = sample.in_grid_order()
     whole, part = sample.domain, Domain.from_mask(inside)
     if (part.mask & ~whole.mask).any():
         raise BenoError("the part has cells that the sample has not")

@@ -71,6 +71,10 @@ class TrainingConfig:
         ):
             if not getattr(self, name) > 0:
                 raise BenoError(f"{name.replace('_', ' ')} is {getattr(self, name)}; it must be positive")
+        if not 0 <= self.weight_decay < math.inf:
+            raise BenoError(f"weight decay is {self.weight_decay}; it must be a finite number of at least 0")
+        if not 0 <= self.seed < 2**63:
+            raise BenoError(f"the seed is {self.seed}; it must be a whole number of at least 0")
         if self.precision not in PRECISIONS:
             raise BenoError(f"there is no precision {self.precision!r}; there is {', '.join(PRECISIONS)}")
         if self.loss not in LOSSES:
@@ -212,10 +216,10 @@ class Run:
             train_loss = self._train_epoch()
             self.epoch += 1
             last = self.epoch == self.config.epochs
-            looked = last or self.epoch % self.config.validate_every == 0
+            over = self._agree(time.monotonic() - started >= time_limit)
+            looked = last or over or self.epoch % self.config.validate_every == 0
             validation_loss, relative_l2 = self.validate() if looked else (math.nan, math.nan)
             self.seconds = before + time.monotonic() - started
-            over = self._agree(time.monotonic() - started >= time_limit)
             improved = validation_loss < self.best  # false where it is not a number
             self.best = validation_loss if improved else self.best
             record = EpochRecord(
@@ -361,9 +365,10 @@ class Run:
 
     def _log(self, record: EpochRecord) -> None:
         with open(self.folder / LOG, "a") as log:
-            log.write(json.dumps(asdict(record)) + "\n")
-        for name, value in asdict(record).items():
-            if name != "epoch":
+            known = {name: None if math.isnan(value) else value for name, value in asdict(record).items()}
+            log.write(json.dumps(known) + "\n")
+        for name, value in known.items():
+            if name != "epoch" and value is not None:
                 self._board.add_scalar(name, value, record.epoch)
 
     def _agree(self, over: bool) -> bool:

@@ -271,3 +271,51 @@ def test_a_robin_wall_without_alpha_is_a_neumann_wall():
     as_neumann = np.where(kind == Kind.ROBIN, Kind.NEUMANN, kind)
     one, other = (operator.solve(poisson(domain, 1.0, 0.5, kinds, alpha=0.0)).u for kinds in (kind, as_neumann))
     np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+@given(domains(3), seeds, st.floats(1e-6, 1e6))
+def test_the_unit_of_kappa_does_not_matter(domain, seed, factor):
+    operator = operator_for("darcy")
+    problem = random_problem(domain, "darcy", "dirichlet", seed)
+    scaled = replace(
+        problem,
+        coefficient=factor * problem.coefficient,
+        panel_coefficient=factor * problem.panel_coefficient,
+        source=factor * problem.source,
+    )
+    u = operator.solve(problem).u
+    np.testing.assert_allclose(operator.solve(scaled).u, u, atol=2e-4 * (1 + np.abs(u).max()))
+
+
+@pytest.mark.parametrize("boundary", ["dirichlet", "neumann"])
+def test_on_the_walls_themselves(boundary):
+    """The walls of the square belong to it, the far ones too; and just inside there is no jump."""
+    operator = operator_for(boundary=boundary)
+    domain = Domain.square(16)
+    g = (lambda x, y: np.sin(3 * x) + y) if boundary == "dirichlet" else (lambda x, y: (x == 1) * 1.0 - (x == 0))
+    solution = operator.solve(poisson(domain, g=g, kind=Kind[boundary.upper()]))
+    on_walls = domain.panels.centres[[0, 20, 33, 50]]
+    inside = on_walls - 1e-5 * domain.panels.normals[[0, 20, 33, 50]]
+    np.testing.assert_allclose(solution.at(on_walls), solution.at(inside), atol=1e-3)
+
+
+def test_stacks_of_right_hand_sides():
+    domain = Domain.square(8)
+    assembled = operator_for().assemble(domain)
+    points, panels = len(domain.points), len(domain.panels)
+    f, g = np.ones((3, points)), np.ones((3, panels))
+    assert assembled(f, g).shape == (3, points)
+    assert assembled(0.0, torch.ones(panels)).shape == (points,)
+    with pytest.raises(BenoError, match="3 rows and g has 2"):
+        assembled(f, g[:2])
+    with pytest.raises(BenoError, match="one row of values"):
+        assembled(f[None], g)
+    free = operator_for(boundary="neumann").assemble(domain, Kind.NEUMANN)
+    with pytest.raises(BenoError, match="integral of f"):
+        free(1.0, 0.0)
+    assert abs(free(lambda x, y: x - 0.5, 0.0).mean()) < 1e-6
+
+
+def test_numbers_beyond_single_precision():
+    with pytest.raises(BenoError, match="not finite"):
+        operator_for().solve(poisson(Domain.square(8), g=1e300))

@@ -20,17 +20,16 @@ def solve(
     from rich.console import Console
     from rich.table import Table
 
-    from beno.dataset import require_file_place
     from beno.device import choose_device
     from beno.finite_volume import solve as solve_exactly
     from beno.metrics import relative_l2
-    from beno.plotting import plot_solved, save
+    from beno.plotting import plot_solved, require_picture_place, save
     from beno.problem_file import read_problem
     from beno.sample import Sample
     from beno.shipped import load, name_for
 
     picture = out or Path(problem.stem + ".png")
-    require_file_place(picture)
+    require_picture_place(picture)
     posed = read_problem(problem)
     name = weights or name_for(posed)
     operator = load(name, choose_device(device))
@@ -45,7 +44,8 @@ def solve(
             learned = solution
     error = relative_l2(learned.u, solution.u)
     table = Table("solver", "relative L2 error", "time")
-    table.add_row(name, f"{100 * error:.2f} %", f"{1000 * seconds['learned']:.1f} ms")
+    told = f"{100 * error:.2f} %" if solution.u.any() else "none: u is 0"
+    table.add_row(name, told, f"{1000 * seconds['learned']:.1f} ms")
     table.add_row(f"exact ({solution.solver})", "0, by definition", f"{1000 * seconds['exact']:.1f} ms")
     console = Console()
     console.print(f"{problem.name}: {posed.equation}, {len(posed.source)} points, {len(posed.g)} panels")

@@ -129,6 +129,7 @@ def evaluate(
         )
         figures.append({"data": path.name, "corners": evaluation.data.corners, "split": split, **ours})
     Console().print(table)
+    typer.echo("The paper's data have another scale than these: its relative errors may be compared, its MAE may not.")
     if out is not None:
         try:
             out.write_text(json.dumps({"model": json.loads(operator.header.to_json()), "figures": figures}, indent=1))
@@ -152,6 +153,7 @@ def plot(
     with Dataset(data) as dataset:
         if not 0 <= sample < len(dataset):
             raise BenoError(f"{data} has samples 0 to {len(dataset) - 1}, not {sample}")
+        operator.require_trained_on(dataset.metadata, data)
         chosen = dataset[sample]
     picture = out or Path(f"prediction-{sample}.png")
     save(plot_prediction(chosen, operator.predict_branches([chosen])[0], f"{data.name}, sample {sample}"), picture)

@@ -77,7 +77,7 @@ class BENOConfig:
     @staticmethod
     def settings_for(data: Metadata) -> dict[str, Any]:
         """What the model must be told of the problems that it is to learn."""
-        return {"coefficient": data.equation == "darcy", "kinds": data.boundary == "mixed"}
+        return {"coefficient": data.equation == "darcy", "kinds": data.boundary in ("mixed", "robin")}
 
     @property
     def branches(self) -> int:

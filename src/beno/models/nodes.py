@@ -16,7 +16,7 @@ def node_columns(coefficient: bool, kinds: bool) -> int:
 
 
 def settings_for(data: Metadata) -> dict[str, bool]:
-    return {"coefficient": data.equation == "darcy", "kinds": data.boundary == "mixed"}
+    return {"coefficient": data.equation == "darcy", "kinds": data.boundary in ("mixed", "robin")}
 
 
 def node_features(batch: Batch, coefficient: bool, kinds: bool) -> Float[Tensor, "n columns"]:
