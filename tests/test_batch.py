@@ -75,9 +75,16 @@ def test_feeds_of_one_size_have_the_same_tensors(samples):
     assert shapes[0] == shapes[1] and len(shapes[0]) > 15
 
 
-def test_a_model_on_graphs_takes_no_parts_of_samples(samples):
-    with pytest.raises(BenoError, match="whole samples"):
-        Cohort.of(samples, Scales(), variety=Variety(parts=2))
+def test_parts_of_samples_and_their_symmetries_are_views(samples):
+    cohort = Cohort.of(samples[:3], Scales(), variety=Variety(symmetries=True, parts=2))
+    assert len(cohort) == 3 and cohort.views == 24 and len(cohort.node_counts) == 72
+    plan = cohort.plan(np.repeat([0, 1, 2], 300), np.random.default_rng(0))
+    part = plan.rows % 24 // 8
+    assert 0.4 < (part == 0).mean() < 0.6 and set(part) == {0, 1, 2}
+    batch = cohort.batch()
+    assert batch.point_counts == tuple(len(sample.u) for sample in samples[:3]), "as they are: whole"
+    with pytest.raises(BenoError, match="points must be 0"):
+        Cohort.of(samples, Scales(), variety=Variety(points=2))
 
 
 def test_scales_keep_zero_at_zero_and_come_from_what_they_are_given(samples):

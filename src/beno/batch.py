@@ -17,6 +17,7 @@ from beno.graph import Graph, build_ball_graph, build_graph
 from beno.nn.segments import Wiring
 from beno.sample import Sample
 from beno.scaling import Scales
+from beno.subdomain import with_parts
 from beno.symmetry import SYMMETRIES, about_centre, matrix, transformed
 from beno.variety import Plan, Variety
 
@@ -173,10 +174,14 @@ class Cohort:
     PANEL_TENSORS = ("centres", "centroid_distance", "position", "g", "kind", "alpha", "before", "after")
     GRAPH_TENSORS = ("receiver", "sender", "reverse")
 
-    def __init__(self, prepared: Sequence[Prepared], device: torch.device | str = "cpu", views: int = 1) -> None:
+    def __init__(
+        self, prepared: Sequence[Prepared], device: torch.device | str = "cpu", variety: Variety | None = None
+    ) -> None:
         if not prepared:
             raise BenoError("there are no samples to batch")
-        self.device, self.views = torch.device(device), views
+        self.device, self.variety = torch.device(device), variety or Variety()
+        self._turns = SYMMETRIES if self.variety.symmetries else 1
+        self.views = self._turns * (1 + self.variety.parts)  # of a sample, one after the other
         self._points = {name: self._join([getattr(p, name) for p in prepared]) for name in self.POINT_TENSORS}
         self._edges = {name: self._join([getattr(p.graph, name) for p in prepared]) for name in self.GRAPH_TENSORS}
         self._edge_ends = self._join([p.graph.start[1:] for p in prepared])
@@ -200,36 +205,38 @@ class Cohort:
         """Every sample, or all its symmetries one after the other if the variety asks for them. The graph joins nearest
         neighbours, as the paper's does, or all within a radius."""
         variety = variety or Variety()
-        if variety.parts or variety.points:
-            raise BenoError("a model on graphs learns from whole samples: parts and points must be 0")
-        views = SYMMETRIES if variety.symmetries else 1
+        if variety.points:
+            raise BenoError("a model on graphs sees all points of a sample: points must be 0")
+        turns = SYMMETRIES if variety.symmetries else 1
         prepared = []
-        for sample in samples:
+        for sample in (one for seed, whole in enumerate(samples) for one in with_parts(whole, variety.parts, seed)):
             nodes = np.concatenate([sample.points, sample.centres]) if boundary_nodes else sample.points
             # The costly part, and the same however the sample is turned.
             graph = build_graph(nodes, nearest) if radius is None else build_ball_graph(nodes, radius)
             if boundary_nodes:
-                prepared += [Prepared.with_boundary_nodes(sample, scales, graph, turn) for turn in range(views)]
+                prepared += [Prepared.with_boundary_nodes(sample, scales, graph, turn) for turn in range(turns)]
             else:
-                prepared += [Prepared.of(transformed(sample, turn), scales, graph) for turn in range(views)]
-        return cls(prepared, device, views)
+                prepared += [Prepared.of(transformed(sample, turn), scales, graph) for turn in range(turns)]
+        return cls(prepared, device, variety)
 
     def __len__(self) -> int:
         return len(self.point_counts) // self.views
 
     def plan(self, indices: Int[np.ndarray, " s"], rng: np.random.Generator) -> Plan:
-        """Each sample in a random one of its views and, if there are several, with a random sign: all is linear."""
-        if self.views == 1:
-            return Plan(indices, np.ones(len(indices)))
-        views = rng.integers(self.views, size=len(indices))
-        return Plan(indices * self.views + views, rng.choice([-1.0, 1.0], size=len(indices)))
+        """Each sample, or a part of it, in a random one of its symmetries, then with a random sign: all is linear."""
+        count = len(indices)
+        view = self.variety.choose_parts(rng, count) * self._turns
+        if self._turns == 1:
+            return Plan(indices * self.views + view, np.ones(count))
+        turn = rng.integers(self._turns, size=count)
+        return Plan(indices * self.views + view + turn, rng.choice([-1.0, 1.0], size=count))
 
     def feed(self, plan: Plan, samples: int | None = None) -> Batch:
         """What a plan names, padded to the common size of so many samples if that is given and it fits."""
         size = self.common_size(samples) if samples else None
         batch = self.padded_batch(plan.rows, size) if size else None
         batch = self._batch(plan.rows) if batch is None else batch
-        if self.views == 1:
+        if self._turns == 1:
             return batch
         sign = self._tensor(np.pad(plan.signs, (0, len(batch) - len(plan)), constant_values=1.0))
         at_points = sign[batch.sample]

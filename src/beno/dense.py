@@ -20,7 +20,7 @@ from beno.problem import Kind, Problem
 from beno.sample import Sample
 from beno.scaling import Scales
 from beno.solution import cells_of, reconstruct, wall_distance_at
-from beno.subdomain import part_of, random_part
+from beno.subdomain import with_parts
 from beno.symmetry import SYMMETRIES, matrix
 from beno.variety import Plan, Variety
 from beno.walls import wall_ends
@@ -207,8 +207,7 @@ class DenseCohort:
     def plan(self, indices: Int[np.ndarray, " s"], rng: np.random.Generator) -> Plan:
         """Each sample, or half of the time a part of it if it has some, at some of its points."""
         count, variety = len(indices), self.variety
-        part = rng.integers(1, variety.parts + 1, size=count) * rng.integers(2, size=count) if variety.parts else 0
-        rows = indices * (1 + variety.parts) + part
+        rows = indices * (1 + variety.parts) + variety.choose_parts(rng, count)
         signs = rng.choice([-1.0, 1.0], size=count) if variety.symmetries else np.ones(count)
         turns = rng.integers(SYMMETRIES, size=count) if variety.symmetries else np.zeros(count, dtype=np.int64)
         if variety.points:
@@ -274,10 +273,7 @@ _POINT_FIELDS = ("points", "walls", "potential", "medium", "u", "counted", "real
 
 def _reduce(sample: Sample, scales: Scales, parts: int, seed: int, by_kind: bool) -> list[Reduced]:
     """A sample, and after it so many parts of it."""
-    rng = np.random.default_rng(seed)
-    new_walls = Kind.NEUMANN if (sample.kind == Kind.NEUMANN).all() else Kind.DIRICHLET
-    cut = (part_of(sample, random_part(rng, sample.domain), new_walls) for _ in range(parts))
-    return [Reduced.of(one, scales, by_kind) for one in (sample, *cut)]
+    return [Reduced.of(one, scales, by_kind) for one in with_parts(sample, parts, seed)]
 
 
 def _turned(places: Float[Tensor, "s m 2"], turn: Float[Tensor, "s 2 2"]) -> Float[Tensor, "s m 2"]:

@@ -60,6 +60,13 @@ def part_of(sample: Sample, inside: Bool[np.ndarray, "N N"], new_walls: Kind = K
     )
 
 
+def with_parts(sample: Sample, parts: int, seed: int) -> list[Sample]:
+    """The sample, and after it so many parts of it, the same ones for the same seed."""
+    rng = np.random.default_rng(seed)
+    new_walls = Kind.NEUMANN if (sample.kind == Kind.NEUMANN).all() else Kind.DIRICHLET
+    return [sample, *(part_of(sample, random_part(rng, sample.domain), new_walls) for _ in range(parts))]
+
+
 def random_part(rng: np.random.Generator, domain: Domain) -> Bool[np.ndarray, "N N"]:
     """The largest piece of what a rectangle shows of the domain.
 

@@ -14,9 +14,11 @@ class Variety:
     parts: int = 0  # subdomains that are cut out of each sample, of which half of its showings are
     points: int = 0  # chosen at random each time; 0 for all
 
-    @property
-    def is_plain(self) -> bool:
-        return self == Variety()
+    def choose_parts(self, rng: np.random.Generator, count: int) -> Int[np.ndarray, " s"]:
+        """For so many showings: 0 for the whole sample, which half of them are, or the number of a part."""
+        if not self.parts:
+            return np.zeros(count, dtype=np.int64)
+        return rng.integers(1, self.parts + 1, size=count) * rng.integers(2, size=count)
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,7 +32,9 @@ def train(
     symmetries: Annotated[
         bool | None, typer.Option(help="Show samples in random symmetries of the square and signs, or do not.")
     ] = None,
-    parts: Annotated[int | None, typer.Option(help="Subdomains cut out of each sample; for harmonic.")] = None,
+    parts: Annotated[
+        int | None, typer.Option(help="Subdomains cut out of each sample, which half of its showings are.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the weights and of the order of samples.")] = 0,
     precision: Annotated[str | None, typer.Option(help="32-true or bf16-mixed, instead of the preset's.")] = None,
     checkpoint_every: Annotated[int, typer.Option(help="Epochs between saved states.")] = 1,
