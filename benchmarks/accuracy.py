@@ -77,8 +77,6 @@ def run_row(name: str, row: Row, options: argparse.Namespace) -> None:
     preset = PRESETS["harmonic" if row.model == "harmonic" else "fast"]
     epochs = options.epochs or row.epochs
     config = replace(preset, epochs=epochs, seed=options.seed, checkpoint_every=100)
-    if row.model == "harmonic":
-        config = replace(config, first_restart=epochs)
     if options.learning_rate:
         config = replace(config, learning_rate=options.learning_rate)
     data = dataset(options.folder, row.trained_on, TRAINING_SEED, options.samples)

@@ -18,7 +18,7 @@ are those of its BENO on its own data, whose published sample has faults ([what 
 ours for orientation.
 
 Each table is made from a file in `results/accuracy/`, which has the configuration, the seeds, the commit and the
-device; `benchmarks/accuracy.py` writes them.
+device; `benchmarks/accuracy.py ROW` does such a run again. (BENO's was put together by hand from its two pieces.)
 """
 
 TITLES = {

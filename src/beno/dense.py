@@ -218,8 +218,7 @@ class DenseCohort:
 
     def feed(self, plan: Plan, samples: int | None = None) -> "Draw":
         """A plan on the device; its last sample is repeated until there are so many."""
-        if samples is not None and samples > len(plan):
-            plan = plan.take(np.minimum(np.arange(samples), len(plan) - 1))
+        plan = plan.filled_to(samples)
         assert plan.turns is not None and plan.points is not None
         return Draw(*map(self._tensor, (plan.rows, plan.points, plan.turns, plan.signs)))
 

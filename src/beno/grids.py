@@ -94,8 +94,7 @@ class GridCohort:
 
     def feed(self, plan: Plan, samples: int | None = None) -> GridFeed:
         """A plan on the device; its last sample is repeated until there are so many."""
-        if samples is not None and samples > len(plan):
-            plan = plan.take(np.minimum(np.arange(samples), len(plan) - 1))
+        plan = plan.filled_to(samples)
         assert plan.turns is not None
         index, turn = (torch.as_tensor(values).to(self.device) for values in (plan.rows, plan.turns))
         return GridFeed(index, turn, torch.as_tensor(plan.signs, dtype=torch.float32).to(self.device))

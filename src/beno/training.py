@@ -44,7 +44,7 @@ class TrainingConfig:
     batch_size: int = 1
     learning_rate: float = 5e-5
     weight_decay: float = 5e-4
-    first_restart: int = 16  # epochs until the learning rate's first warm restart; each further span is
+    first_restart: int = 16  # epochs until the learning rate's first warm restart, or 0 for none; each further span is
     restart_factor: int = 2  # this many times longer
     warm_up: int = 0  # steps over which the rate rises from zero at the start
     clip: float | None = None  # largest norm of a gradient
@@ -64,7 +64,6 @@ class TrainingConfig:
             "epochs",
             "batch_size",
             "learning_rate",
-            "first_restart",
             "restart_factor",
             "checkpoint_every",
             "validate_every",
@@ -79,9 +78,9 @@ class TrainingConfig:
             raise BenoError(f"there is no precision {self.precision!r}; there is {', '.join(PRECISIONS)}")
         if self.loss not in LOSSES:
             raise BenoError(f"there is no loss {self.loss!r}; there is {', '.join(LOSSES)}")
-        for name in ("parts", "points"):
+        for name in ("first_restart", "parts", "points"):
             if getattr(self, name) < 0:
-                raise BenoError(f"{name} is {getattr(self, name)}; it must not be negative")
+                raise BenoError(f"{name.replace('_', ' ')} is {getattr(self, name)}; it must not be negative")
 
     @property
     def variety(self) -> Variety:
@@ -89,7 +88,7 @@ class TrainingConfig:
 
     def rate(self, epoch: int, step: int = 10**9) -> float:
         """Cosine annealing with warm restarts (Loshchilov & Hutter 2016), by epoch."""
-        span, since = self.first_restart, epoch
+        span, since = self.first_restart or self.epochs, epoch
         while since >= span:
             since -= span
             span *= self.restart_factor
@@ -116,7 +115,7 @@ PRESETS = {
         learning_rate=1e-3,
         weight_decay=1e-3,
         decoupled_decay=True,
-        first_restart=1000,  # one cosine over the whole run
+        first_restart=0,  # one cosine over the whole run
         warm_up=200,
         clip=1.0,
         precision="bf16-mixed",

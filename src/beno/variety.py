@@ -31,6 +31,10 @@ class Plan:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def filled_to(self, count: int | None) -> "Plan":
+        """The last sample again until there are so many."""
+        return self if count is None else self.take(np.minimum(np.arange(count), len(self) - 1))
+
     def take(self, which: slice | Int[np.ndarray, " m"]) -> "Plan":
         return Plan(
             self.rows[which],

@@ -10,6 +10,7 @@ from beno.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from beno.operator import LearnedOperator
+    from beno.training import EpochRecord
 
 
 def train(
@@ -66,8 +67,6 @@ def train(
     changed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if precision is None and choose_device(device) == "cpu":
         changed["precision"] = "32-true"  # half precision gains nothing there
-    if preset == "harmonic" and epochs is not None:
-        changed["first_restart"] = epochs  # one cosine over the whole run, however long
     config = replace(PRESETS[preset], seed=seed, checkpoint_every=checkpoint_every, **changed)
     settings = dict(_parse_setting(text) for text in setting or [])
     limit = parse_duration(time_limit) if time_limit else float("inf")
@@ -80,8 +79,7 @@ def train(
             lambda record: progress.update(
                 task,
                 completed=record.epoch,
-                description=f"train {record.train_loss:.4f}  validation {record.validation_loss:.4f} "
-                f"(relative L2 {record.validation_relative_l2:.3f})",
+                description=f"train {record.train_loss:.4f}" + _validated(record),
             ),
             limit,
         )
@@ -160,6 +158,13 @@ def plot(
     picture = out or Path(f"prediction-{sample}.png")
     save(plot_prediction(chosen, operator.predict_branches([chosen])[0], f"{data.name}, sample {sample}"), picture)
     typer.echo(f"picture: {picture}")
+
+
+def _validated(record: "EpochRecord") -> str:
+    """Nothing, in an epoch without a look at the validation samples."""
+    if record.validation_loss != record.validation_loss:
+        return ""
+    return f"  validation {record.validation_loss:.4f} (relative L2 {record.validation_relative_l2:.3f})"
 
 
 def _load(run: str, device: str) -> "LearnedOperator":

@@ -59,8 +59,6 @@ class Effort:
     def config(self, training: Training) -> TrainingConfig:
         preset = PRESETS["harmonic" if training.model == "harmonic" else "fast"]
         config = replace(preset, epochs=self.epochs, seed=training.seed, checkpoint_every=10)
-        if training.model == "harmonic":
-            config = replace(config, first_restart=self.epochs)
         if self.smoke:
             config = replace(config, batch_size=4, precision="32-true", symmetries=False, parts=min(config.parts, 1))
         return config
