@@ -18,7 +18,6 @@ if not (torch.cuda.is_available() or INTERPRETED):
     pytest.skip("no GPU, and TRITON_INTERPRET is not set", allow_module_level=True)
 
 fused_view = pytest.importorskip("beno.nn.fused_view").fused_view
-fused_pair = pytest.importorskip("beno.nn.fused_pair").fused_pair
 DEVICE = "cpu" if INTERPRETED else "cuda"
 
 
@@ -42,18 +41,22 @@ def test_the_view(boundary, places, count):
 
 
 @pytest.mark.parametrize("boundary, coefficient", [("dirichlet", False), ("neumann", False), ("mixed", True)])
-def test_the_pair_network(boundary, coefficient):
+def test_the_pair_network_and_its_gradients(boundary, coefficient):
     torch.manual_seed(0)
     config = HarmonicConfig(width=16, heads=2, pair_width=32, rank=4, boundary=boundary, coefficient=coefficient)
     pair = Harmonic(config).pair.to(DEVICE)
     for parameter in pair.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
-    points, panels = torch.randn(2, 13, 16, device=DEVICE), torch.randn(2, 37, 16, device=DEVICE)
+    points = torch.randn(2, 13, 16, device=DEVICE, requires_grad=True)
+    panels = torch.randn(2, 37, 16, device=DEVICE, requires_grad=True)
     seen = torch.randn(2, 13, 37, config.pair_features, device=DEVICE)
-    with torch.no_grad():
-        theirs = pair.through_layers(points, panels, seen)
-        ours = fused_pair(
-            seen, pair.from_point(points), pair.from_panel(panels), pair.from_view.weight.T, pair.second.weight.T,
-            pair.second.bias, pair.last.weight.T, pair.last.bias,
-        )  # fmt: skip
+    weight = torch.randn(2, 13, 37, config.corrections, device=DEVICE)
+    values, slopes = [], []
+    for layers in (pair.through_layers, pair.fused):
+        values.append(layers(points, panels, seen))
+        used = [p for name, p in pair.named_parameters() if not name.endswith(("factor.weight", "factor.bias"))]
+        slopes.append(torch.autograd.grad((values[-1] * weight).sum(), [points, panels, *used]))
+    theirs, ours = values
     assert (ours - theirs).abs().max() < 5e-3 * theirs.abs().max()
+    for theirs, ours in zip(*slopes, strict=True):
+        assert (ours - theirs).abs().max() < 1e-2 * theirs.abs().max()

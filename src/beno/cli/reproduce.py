@@ -7,7 +7,9 @@ import typer
 
 
 def reproduce(
-    table: Annotated[str, typer.Argument(help="A table's name, or all. `beno reproduce list` names them.")],
+    names: Annotated[
+        list[str], typer.Argument(metavar="TABLE...", help="Tables' names, or all. `beno reproduce list` names them.")
+    ],
     folder: Annotated[Path, typer.Option(help="Of datasets and training runs.")] = Path("runs/reproduce"),
     results: Annotated[Path, typer.Option(help="Of the cells, one JSON file each.")] = Path("results/tables"),
     pages: Annotated[
@@ -15,40 +17,49 @@ def reproduce(
     ] = None,
     time_limit: Annotated[str | None, typer.Option(help="Stop cleanly after so long; the next time goes on.")] = None,
     smoke: Annotated[bool, typer.Option("--smoke", help="All of it with tiny sizes, to see that it runs.")] = False,
-    side_by_side: Annotated[int, typer.Option(help="How many processes share the work.", min=1)] = 1,
+    side_by_side: Annotated[int, typer.Option(help="How many trainings share the device.", min=1)] = 1,
+    only: Annotated[list[str] | None, typer.Option(help="Rows of this model alone, as beno; may be repeated.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
 ) -> None:
     """Fill the paper's tables: train what is missing, save each cell as soon as it is known, go on the next time."""
-    import subprocess
-    import sys
+    import multiprocessing
+    from dataclasses import replace
 
     from beno.cli.train import parse_duration
     from beno.errors import BenoError
     from beno.experiments.pages import write_pages
     from beno.experiments.queue import Effort, Queue
     from beno.experiments.tables import TABLES
+    from beno.models import require_model
 
-    if table == "list":
+    if names == ["list"]:
         for name, described in TABLES.items():
             typer.echo(f"{name}: {described.title}, {len(described.rows)} x {len(described.columns)} cells")
         return
-    if table != "all" and table not in TABLES:
-        raise BenoError(f"there is no table {table!r}; there is {', '.join(TABLES)}, all")
-    chosen = list(TABLES.values()) if table == "all" else [TABLES[table]]
+    unknown = set(names) - {"all", *TABLES}
+    if unknown:
+        raise BenoError(f"there is no table {min(unknown)!r}; there is {', '.join(TABLES)}, all")
+    for model in only or []:
+        require_model(model)
+    chosen = list(TABLES.values()) if "all" in names else [TABLES[name] for name in names]
+    chosen = [table.of_models(only) for table in chosen] if only else chosen
     limit = parse_duration(time_limit) if time_limit else float("inf")
-    queue = Queue(folder, results, Effort.least() if smoke else Effort(), device)
-    words = [table, "--folder", str(folder), "--results", str(results), "--device", device]
-    words += ["--smoke"] * smoke + (["--time-limit", f"{limit}s"] if time_limit else [])
-    command = [sys.executable, "-m", "beno", "reproduce", *words]
-    others = [subprocess.Popen(command) for _ in range(side_by_side - 1)]
+    effort = Effort.least() if smoke else Effort()
+    queue = Queue(folder, results, replace(effort, side_by_side=side_by_side), device)
+    beside = [
+        multiprocessing.get_context("spawn").Process(target=queue.fill, args=(chosen, limit, print))
+        for _ in range(side_by_side - 1)
+    ]
+    for process in beside:
+        process.start()
     try:
         standing = queue.fill(chosen, limit, typer.echo)
-        for other in others:
-            other.wait()
+        for process in beside:
+            process.join()
     finally:
-        for other in others:
-            other.terminate()
-    if others:
+        for process in beside:
+            process.terminate()
+    if beside:
         standing = queue.standing(chosen)
     typer.echo(f"{standing.cells - standing.missing} of {standing.cells} cells are filled")
     if standing.held:

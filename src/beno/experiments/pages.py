@@ -23,37 +23,70 @@ def write_pages(queue: Queue, tables: list[Table], folder: Path) -> list[Path]:
     return written
 
 
-Cells = dict[Row, dict[str, dict[str, Any] | None]]
+Cell = dict[str, Any]
+Cells = dict[Row, dict[str, Cell | None]]
 
 
-def published(table: Table, row: Row, column: str) -> float | None:
+MEASURES = {"relative_l2": ("Relative L2, %", 100.0, 2), "mae": ("Mean absolute error, thousandths", 1000.0, 3)}
+PAPER_NAMES = {"relative_l2": ("rel_l2", 1.0), "mae": ("mae_e3", 1e-3)}
+
+
+def published(table: Table, row: Row, column: str, measure: str) -> tuple[float, float] | None:
+    """The paper's mean and deviation."""
     figures = paper.tables().get(table.name, {}).get(row.paper_label or "", {}).get(column)
-    return figures["rel_l2"] if figures else None
+    name, unit = PAPER_NAMES[measure]
+    return (figures[name] * unit, figures[f"{name}_std"] * unit) if figures else None
 
 
 def as_markdown(table: Table, cells: Cells) -> str:
-    columns = list(table.columns)
-    lines = [
-        f"# {table.title}",
-        "",
-        "Relative L2 error in percent; below it the paper's, and ours less the paper's.",
-        "",
-    ]
-    lines += ["| | " + " | ".join(columns) + " | epochs | seconds | weights |", "| --- " * (len(columns) + 4) + "|"]
-    for row, of_row in cells.items():
-        known = next((cell for cell in of_row.values() if cell), None)
-        trained = known["trained"] if known else None
-        facts = (
-            [str(trained["epochs"]), f"{trained['seconds']:.0f}", f"{trained['parameters']:,}"] if trained else [""] * 3
-        )
-        ours = [f"{100 * cell['figures']['relative_l2']:.2f}" if (cell := of_row[c]) else "" for c in columns]
-        lines.append(f"| **{row.label}** | " + " | ".join([*ours, *facts]) + " |")
-        theirs = [published(table, row, c) for c in columns]
-        if any(figure is not None for figure in theirs):
-            lines.append("| the paper | " + " | ".join(_percent(figure) for figure in theirs) + " | | | |")
-            gap = [_gap(of_row[c], figure) for c, figure in zip(columns, theirs, strict=True)]
-            lines.append("| difference | " + " | ".join(gap) + " | | | |")
+    known = {row: {c: cell for c, cell in of_row.items() if cell} for row, of_row in cells.items()}
+    lines = [f"# {table.title}", "", INTRODUCTION, ""]
+    lines += ["| system | epochs | best | seconds | weights | seed | device |", "| --- " * 7 + "|"]
+    lines += [_facts(row, next(iter(of_row.values()))) for row, of_row in known.items() if of_row]
+    for measure in MEASURES:
+        lines += ["", f"## {MEASURES[measure][0]}", "", *_measured(table, known, measure)]
+    absent = [row.label for row, of_row in known.items() if not of_row]
+    if absent:
+        lines += ["", f"Not trained yet: {', '.join(absent)}."]
     return "\n".join(lines) + "\n"
+
+
+INTRODUCTION = (
+    "Mean ± deviation over the test samples. In italics the paper's figure (its own data) and ours less the paper's."
+)
+
+
+def _facts(row: Row, cell: Cell) -> str:
+    trained, device = cell["trained"], cell["device"]
+    shared = trained["side_by_side"]
+    seconds = f"{trained['seconds']:.0f}" + (f", {shared} side by side" if shared > 1 else "")
+    facts = [row.label, trained["epochs"], trained["best_epoch"], seconds, f"{trained['parameters']:,}"]
+    return "| " + " | ".join(map(str, [*facts, trained["seed"], device.get("gpu") or device.get("cpu")])) + " |"
+
+
+def _measured(table: Table, known: dict[Row, dict[str, Cell]], measure: str) -> list[str]:
+    columns = list(table.columns)
+    _, unit, digits = MEASURES[measure]
+
+    def both(figure: tuple[float, float] | None) -> str:
+        return "" if figure is None else f"{unit * figure[0]:.{digits}f} ± {unit * figure[1]:.{digits}f}"
+
+    lines = ["| | " + " | ".join(columns) + " |", "| --- " * (len(columns) + 1) + "|"]
+    for row, of_row in known.items():
+        ours = {c: (cell["figures"][measure], cell["figures"][f"{measure}_deviation"]) for c, cell in of_row.items()}
+        theirs = {c: published(table, row, c, measure) for c in columns}
+        if ours:
+            lines.append(f"| **{row.label}** | " + " | ".join(both(ours.get(c)) for c in columns) + " |")
+        if any(theirs.values()):
+            lines.append("| *paper* | " + " | ".join(both(theirs[c]) for c in columns) + " |")
+        if ours and any(theirs.values()):
+            gaps = [
+                (mine[0] - his[0]) * unit if (mine := ours.get(c)) and (his := theirs[c]) else None for c in columns
+            ]
+            lines.append(
+                "| *difference* | " + " | ".join("" if gap is None else f"{gap:+.{digits}f}" for gap in gaps) + " |"
+            )
+    return lines
 
 
 def as_latex(table: Table, cells: Cells) -> str:
@@ -67,17 +100,7 @@ def as_latex(table: Table, cells: Cells) -> str:
     for row, of_row in cells.items():
         ours = [f"{cell['figures']['relative_l2']:.4f}" if (cell := of_row[c]) else "--" for c in columns]
         lines.append(f"{row.label} & " + " & ".join(ours) + r" \\")
-        theirs = [published(table, row, c) for c in columns]
-        if any(figure is not None for figure in theirs):
-            lines.append(r"\quad paper & " + " & ".join(f"{t:.4f}" if t is not None else "--" for t in theirs) + r" \\")
+        theirs = [published(table, row, c, "relative_l2") for c in columns]
+        if any(theirs):
+            lines.append(r"\quad paper & " + " & ".join(f"{t[0]:.4f}" if t else "--" for t in theirs) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
-
-
-def _percent(figure: float | None) -> str:
-    return "" if figure is None else f"{100 * figure:.2f}"
-
-
-def _gap(cell: dict[str, Any] | None, figure: float | None) -> str:
-    if cell is None or figure is None:
-        return ""
-    return f"{100 * (cell['figures']['relative_l2'] - figure):+.2f}"

@@ -43,12 +43,18 @@ class Effort:
     samples: int = 1000
     test_samples: int = 100
     epochs: int = 1000
-    seconds: float = 300.0  # of training, whichever ends first
+    seconds: float = 300.0  # of the whole device, whichever ends first
+    side_by_side: int = 1  # trainings on one device, each of which has its share of it
     smoke: bool = False
 
     @classmethod
     def least(cls) -> "Effort":
         return cls(samples=12, test_samples=2, epochs=1, smoke=True)
+
+    @property
+    def own_seconds(self) -> float:
+        """For one training beside others."""
+        return self.seconds * self.side_by_side
 
     def family(self, family: Family) -> Family:
         return replace(family, resolution=family.resolution // 4) if self.smoke else family
@@ -58,7 +64,8 @@ class Effort:
 
     def config(self, training: Training) -> TrainingConfig:
         preset = PRESETS["harmonic" if training.model == "harmonic" else "fast"]
-        config = replace(preset, epochs=self.epochs, seed=training.seed, checkpoint_every=10)
+        parts = preset.parts if training.parts is None else training.parts
+        config = replace(preset, epochs=self.epochs, seed=training.seed, parts=parts, checkpoint_every=10)
         if self.smoke:
             config = replace(config, batch_size=4, precision="32-true", symmetries=False, parts=min(config.parts, 1))
         return config
@@ -139,18 +146,20 @@ class Queue:
                 folder, dataset, training.model, self.effort.settings(training), self.effort.config(training),
                 make_fabric(self.device), resume=(folder / STATE).exists(),
             )  # fmt: skip
-        own_limit = float("inf") if training.whole else self.effort.seconds - run.seconds
+        own_limit = float("inf") if training.whole else self.effort.own_seconds - run.seconds
         outcome = run.train(time_limit=max(0.0, min(own_limit, deadline - time.monotonic())))
         best = outcome.best_validation_loss
         say(f"{training.name}: {outcome.epochs} epochs, {outcome.seconds:.0f} s, best {best:.4g}")
-        if not outcome.finished and (training.whole or outcome.seconds < self.effort.seconds):
+        if not outcome.finished and (training.whole or outcome.seconds < self.effort.own_seconds):
             return None
         facts = {
             "model": training.model,
             "settings": self.effort.settings(training),
             "training": asdict(run.config),
             "epochs": outcome.epochs,
+            "best_epoch": LearnedOperator.load(folder / BEST).header.epoch,
             "seconds": outcome.seconds,
+            "side_by_side": self.effort.side_by_side,
             "parameters": sum(parameter.numel() for parameter in run.network.parameters()),
             "seed": training.seed,
         }

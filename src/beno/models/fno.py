@@ -102,7 +102,8 @@ class FNO(nn.Module):
         return self.branches(batch)[0]
 
     def branches(self, batch: GridBatch) -> Float[Tensor, "1 s n n"]:
-        given = batch.channels[:, self.config.channels]
+        # One by one: an index made on the host cannot be part of a CUDA graph.
+        given = torch.stack([batch.channels[:, channel] for channel in self.config.channels], dim=1)
         given = torch.where(batch.mask[:, None], given, self.config.outside)
         n = given.shape[-1]
         centre = ((torch.arange(n, device=given.device) + 0.5) / n - 0.5) / LENGTH_UNIT

@@ -135,7 +135,7 @@ class PairNetwork(nn.Module):
     def forward(
         self, points: Float[Tensor, "s n c"], panels: Float[Tensor, "s p c"], seen: Float[Tensor, "s n p f"]
     ) -> Float[Tensor, "s n p o"]:
-        layers = self.fused if points.device.type == "cuda" and not torch.is_grad_enabled() else self.through_layers
+        layers = self.fused if points.device.type == "cuda" else self.through_layers
         with torch.autocast(points.device.type, enabled=False):
             product = self._product(points.float(), panels.float())
         return layers(points, panels, seen) + product
@@ -152,7 +152,7 @@ class PairNetwork(nn.Module):
     def fused(
         self, points: Float[Tensor, "s n c"], panels: Float[Tensor, "s p c"], seen: Float[Tensor, "s n p f"]
     ) -> Float[Tensor, "s n p o"]:
-        """The same in one kernel, without a gradient."""
+        """The same in one kernel."""
         from beno.nn.fused_pair import fused_pair
 
         kind = torch.bfloat16 if torch.is_autocast_enabled("cuda") else seen.dtype
