@@ -73,7 +73,7 @@ def test_many_workers_reduce_as_one_does(monkeypatch):
     one = DenseCohort.of(samples, Scales(), variety=Variety(parts=2)).batch()
     monkeypatch.setattr(dense, "REDUCED_BY_A_WORKER", 1)
     many = DenseCohort.of(samples, Scales(), variety=Variety(parts=2)).batch()
-    assert torch.equal(one.given, many.given) and torch.equal(one.potential, many.potential)
+    assert torch.equal(one.left, many.left) and torch.equal(one.potential, many.potential)
 
 
 def test_padding_is_not_counted():

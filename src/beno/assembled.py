@@ -12,6 +12,7 @@ from beno.dense import DenseCohort, Reduced, media
 from beno.errors import BenoError
 from beno.grid_potential import grid_potential
 from beno.medium import COLUMNS
+from beno.nn.free_potential import FreePotential
 from beno.nn.potential import BoxPotential
 from beno.problem import Field, Kind, Problem
 from beno.shape import Shape
@@ -40,7 +41,7 @@ class AssembledOperator:
         reduced = Reduced(
             points=shape.points,
             walls=shape.walls,
-            potential=np.zeros(points),
+            potential=np.zeros((points, 2)),
             medium=medium,
             u=np.zeros(points),
             counted=np.ones(points, dtype=bool),
@@ -50,8 +51,7 @@ class AssembledOperator:
             ends=wall_ends(
                 shape.normals, shape.lengths, shape.ring, self._kind, model.config.unlike_corners
             ).as_columns(),
-            given=np.zeros(panels),
-            trace=np.zeros(panels),
+            left=np.zeros((panels, 2)),
             kind=self._kind,
             alpha=alpha,
             medium_at_panels=medium_at_panels,
@@ -59,10 +59,11 @@ class AssembledOperator:
         batch = DenseCohort([reduced], device).batch()
         with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=half_precision):
             self.matrix: Float[Tensor, "n p"] = torch.cat([part[0].float() for part in model.kernel(batch)])
-        self._potential = None
+        self._potential: FreePotential | BoxPotential | None = None
         if problem is not None and kappa is None:
             dtype = torch.float32 if device.type == "cuda" else torch.float64
-            self._potential = BoxPotential(problem.domain, device, dtype)
+            of_kind = FreePotential if self._is_free else BoxPotential
+            self._potential = of_kind(problem.domain, device, dtype)
 
     @property
     def device(self) -> torch.device:
@@ -87,7 +88,7 @@ class AssembledOperator:
         f, g = f.expand(count, -1), g.expand(count, -1)
         if self._is_free and self._problem is not None:
             self._require_balance(f, g, self._problem)
-        potential, trace = self._potentials(f)
+        potential, trace = self._potentials(f, g)
         u = potential + ((g - trace) / self._unit).to(self.matrix.dtype) @ self.matrix.T
         return u - u.mean(dim=1, keepdim=True) if self._is_free else u
 
@@ -105,8 +106,11 @@ class AssembledOperator:
                 f"({float(out[row]):.4g}); they differ in row {row}"
             )
 
-    def _potentials(self, f: Float[Tensor, "k n"]) -> tuple[Tensor, Tensor]:
+    def _potentials(self, f: Float[Tensor, "k n"], g: Float[Tensor, "k p"]) -> tuple[Tensor, Tensor]:
         """v at the points, and what the boundary conditions make of it."""
+        if isinstance(self._potential, FreePotential):
+            v = self._potential(f, g)
+            return v.at_points, v.normal_derivative
         if not bool(f.any()):
             return torch.zeros_like(f), torch.zeros_like(self._unit).expand(len(f), -1)
         problem = self._problem

@@ -14,8 +14,9 @@ from torch import Tensor
 
 from beno.errors import BenoError
 from beno.geometry import DIRECTIONS
-from beno.grid_potential import grid_potential
+from beno.grid_potential import Potential, grid_potential
 from beno.medium import COLUMNS, medium_at_panels, medium_at_points
+from beno.nn.free_potential import FreePotential
 from beno.problem import Kind, Problem
 from beno.sample import Sample
 from beno.scaling import Scales
@@ -35,7 +36,7 @@ class Reduced:
 
     points: Float[np.ndarray, "n 2"]
     walls: Float[np.ndarray, "n 4"]
-    potential: Float[np.ndarray, " n"]
+    potential: Float[np.ndarray, "n 2"]  # that takes the source away: what f makes of it, and what g does
     medium: Float[np.ndarray, "n 4"]  # of the coefficient, see `medium`; zeros for Poisson
     u: Float[np.ndarray, " n"]
     counted: Bool[np.ndarray, " n"]  # the domain's own points, over which a mean is taken
@@ -43,8 +44,7 @@ class Reduced:
     normals: Float[np.ndarray, "p 2"]
     lengths: Float[np.ndarray, " p"]
     ends: Float[np.ndarray, "p 8"]  # see WallEnds.as_columns
-    given: Float[np.ndarray, " p"]  # g
-    trace: Float[np.ndarray, " p"]  # what the potential has there, of the kind that g is
+    left: Float[np.ndarray, "p 2"]  # for the walls to do, of f and of g: what the potential has there is taken off
     kind: Int[np.ndarray, " p"]
     alpha: Float[np.ndarray, " p"]
     medium_at_panels: Float[np.ndarray, "p 4"]
@@ -60,11 +60,14 @@ class Reduced:
         problem = Problem(
             domain, sample.source[order], sample.kind, sample.g, sample.alpha, kappa, sample.panel_coefficient
         )
-        potential = grid_potential(problem)
-        at_points = potential.at_points[cell]
+        potentials = potentials_of(problem)
+        at_points = np.stack([v.at_points[cell] for v in potentials], axis=1)
         if len(sample.points) > own:
-            further = reconstruct(domain, potential.at_points, sample.points[own:], potential.at_panels)
-            at_points = np.concatenate([at_points, further])
+            beyond = sample.points[own:]
+            further = [reconstruct(domain, v.at_points, beyond, v.at_panels) for v in potentials]
+            at_points = np.concatenate([at_points, np.stack(further, axis=1)])
+        given = np.stack([np.zeros_like(sample.g), sample.g], axis=1)
+        trace = np.stack([v.data(problem) for v in potentials], axis=1)
         # A Robin wall without alpha is a Neumann wall; elsewhere its data are those of the value that it draws u to.
         kind = np.where((sample.kind == Kind.ROBIN) & (sample.alpha == 0), Kind.NEUMANN, sample.kind)
         medium, at_panels = media(problem, sample.points, sample.coefficient)
@@ -80,12 +83,24 @@ class Reduced:
             normals=sample.normals,
             lengths=sample.lengths,
             ends=wall_ends(sample.normals, sample.lengths, sample.ring, kind, by_kind).as_columns(),
-            given=sample.g / unit,
-            trace=potential.data(problem) / unit,
+            left=(given - trace) / unit[:, None],
             kind=kind,
             alpha=sample.alpha,
             medium_at_panels=at_panels,
         )
+
+
+def potentials_of(problem: Problem) -> tuple[Potential, Potential]:
+    """What takes the source away: f's part of it, and g's, which there is with Neumann walls alone."""
+    if not problem.is_pure_neumann or problem.coefficient is not None:
+        of_f, zeros = grid_potential(problem), np.zeros_like(problem.g)
+        return of_f, Potential(np.zeros_like(of_f.at_points), zeros, zeros)
+    f, g = (torch.as_tensor(field, dtype=torch.float64) for field in (problem.source, problem.g))
+    sources, fluxes = torch.stack([f, torch.zeros_like(f)]), torch.stack([torch.zeros_like(g), g])
+    both = FreePotential(problem.domain, torch.device("cpu"), torch.float64)(sources, fluxes)
+    columns = zip(both.at_points.numpy(), both.at_panels.numpy(), both.normal_derivative.numpy(), strict=True)
+    of_f, of_g = (Potential(*each) for each in columns)
+    return of_f, of_g
 
 
 def media(
@@ -111,7 +126,7 @@ class DenseBatch:
 
     points: Float[Tensor, "s n 2"]
     walls: Float[Tensor, "s n 4"]
-    potential: Float[Tensor, "s n"]
+    potential: Float[Tensor, "s n 2"]
     medium: Float[Tensor, "s n 4"]
     u: Float[Tensor, "s n"]
     counted: Bool[Tensor, "s n"]
@@ -120,8 +135,7 @@ class DenseBatch:
     normals: Float[Tensor, "s p 2"]
     lengths: Float[Tensor, "s p"]
     ends: Float[Tensor, "s p 8"]
-    given: Float[Tensor, "s p"]
-    trace: Float[Tensor, "s p"]
+    left: Float[Tensor, "s p 2"]
     kind: Int[Tensor, "s p"]
     alpha: Float[Tensor, "s p"]
     medium_at_panels: Float[Tensor, "s p 4"]
@@ -160,7 +174,7 @@ class DenseCohort:
             raise BenoError("there are no samples to batch")
         self.device, self.variety = torch.device(device), variety or Variety()
         self.point_counts = np.array([len(one.u) for one in reduced])
-        self._panel_counts = np.array([len(one.given) for one in reduced])
+        self._panel_counts = np.array([len(one.kind) for one in reduced])
         self._tensors = {
             field.name: self._padded([getattr(one, field.name) for one in reduced]) for field in fields(Reduced)
         }
@@ -249,7 +263,8 @@ class DenseCohort:
             "normals": _turned(tensors["normals"], turn),
             "ends": tensors["ends"].gather(2, ends),
             **{name: _turned_medium(tensors[name], turn) for name in ("medium", "medium_at_panels")},
-            **{name: sign * tensors[name] for name in ("potential", "u", "given", "trace")},
+            "u": sign * tensors["u"],
+            **{name: sign[..., None] * tensors[name] for name in ("potential", "left")},
         }
         return DenseBatch(**tensors, point_counts=(draw.chosen.shape[1],) * len(draw.index))
 

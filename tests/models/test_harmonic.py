@@ -114,9 +114,9 @@ def test_the_order_of_points_and_panels_does_not_matter(boundary):
     operator = operator_for(boundary=boundary)
     reduced = Reduced.of(samples_for(boundary)[1], Scales())
     rng = np.random.default_rng(0)
-    points, panels = rng.permutation(len(reduced.u)), rng.permutation(len(reduced.given))
+    points, panels = rng.permutation(len(reduced.u)), rng.permutation(len(reduced.kind))
     at_points = {name: getattr(reduced, name)[points] for name in ("points", "walls", "potential", "medium", "u")}
-    names = ("centres", "normals", "lengths", "ends", "given", "trace", "kind", "alpha", "medium_at_panels")
+    names = ("centres", "normals", "lengths", "ends", "left", "kind", "alpha", "medium_at_panels")
     mixed = replace(reduced, **at_points, **{name: getattr(reduced, name)[panels] for name in names})
     with torch.no_grad():
         before, after = (operator.model(DenseCohort([one]).batch())[0] for one in (reduced, mixed))

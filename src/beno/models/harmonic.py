@@ -197,9 +197,9 @@ class Harmonic(nn.Module):
 
     def branches(self, batch: DenseBatch) -> Float[Tensor, "2 s n"]:
         """What f makes of u, and what g makes of it."""
-        data = torch.stack([-batch.trace, batch.given], dim=-1) * batch.real[..., None]
-        parts = torch.cat([_product(weights, data) for weights in self.kernel(batch)], dim=1).permute(2, 0, 1)
-        parts = torch.stack([parts[0] + batch.potential, parts[1]])
+        left = batch.left * batch.real[..., None]
+        walls = torch.cat([_product(weights, left) for weights in self.kernel(batch)], dim=1)
+        parts = (batch.potential + walls).permute(2, 0, 1)
         if self.config.boundary == "neumann":
             counted = batch.counted.to(parts.dtype)
             parts = parts - (parts * counted).sum(dim=2, keepdim=True) / counted.sum(dim=1, keepdim=True)

@@ -29,7 +29,7 @@ class BoxPotential:
         number = torch.arange(1, n + 1, device=device, dtype=torch.float64)
         centre = torch.arange(n, device=device, dtype=torch.float64) + 0.5
         sines = torch.sin(math.pi / n * number[:, None] * centre[None, :])
-        norm = torch.where(number == n, 1 / n, 2 / n)
+        norm = (2 - (number == n).double()) / n
         eigenvalue = n * n * (2 * torch.cos(math.pi * number / n) - 2)
         self._forward = sines.to(dtype)
         self._back = (sines * norm[:, None]).to(dtype)
