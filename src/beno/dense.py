@@ -140,6 +140,7 @@ class DenseBatch:
     alpha: Float[Tensor, "s p"]
     medium_at_panels: Float[Tensor, "s p 4"]
     real: Bool[Tensor, "s p"]
+    is_padded: bool  # whether some panels are not real
     point_counts: tuple[int, ...]
 
     def __len__(self) -> int:
@@ -216,7 +217,8 @@ class DenseCohort:
             name: values[rows, : most_points if name in _POINT_FIELDS else most_panels]
             for name, values in self._tensors.items()
         }
-        return DenseBatch(**tensors, point_counts=tuple(self.point_counts[chosen].tolist()))
+        padded = bool((self._panel_counts[chosen] < most_panels).any())
+        return DenseBatch(**tensors, is_padded=padded, point_counts=tuple(self.point_counts[chosen].tolist()))
 
     def plan(self, indices: Int[np.ndarray, " s"], rng: np.random.Generator) -> Plan:
         """Each sample, or half of the time a part of it if it has some, at some of its points."""
@@ -266,7 +268,8 @@ class DenseCohort:
             "u": sign * tensors["u"],
             **{name: sign[..., None] * tensors[name] for name in ("potential", "left")},
         }
-        return DenseBatch(**tensors, point_counts=(draw.chosen.shape[1],) * len(draw.index))
+        padded = bool((self._panel_counts < self._panel_counts.max()).any())
+        return DenseBatch(**tensors, is_padded=padded, point_counts=(draw.chosen.shape[1],) * len(draw.index))
 
     def _tensor(self, values: np.ndarray) -> Tensor:
         kind = {"f": torch.float32, "b": torch.bool}.get(values.dtype.kind, torch.int64)

@@ -36,9 +36,7 @@ def test_on_a_rectangle_it_is_the_solution(seed):
     of_f, of_g = potentials_of(problem)
     np.testing.assert_allclose(of_f.normal_derivative + of_g.normal_derivative, problem.g, atol=1e-12)
     exact = centred(solve(problem).u)
-    np.testing.assert_allclose(
-        centred(of_f.at_points + of_g.at_points), exact, atol=1e-10 * (1 + np.abs(exact).max())
-    )
+    np.testing.assert_allclose(centred(of_f.at_points + of_g.at_points), exact, atol=1e-10 * (1 + np.abs(exact).max()))
 
 
 def test_little_is_left_for_the_walls_within():

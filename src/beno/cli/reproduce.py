@@ -18,6 +18,7 @@ def reproduce(
     time_limit: Annotated[str | None, typer.Option(help="Stop cleanly after so long; the next time goes on.")] = None,
     smoke: Annotated[bool, typer.Option("--smoke", help="All of it with tiny sizes, to see that it runs.")] = False,
     side_by_side: Annotated[int, typer.Option(help="How many trainings share the device.", min=1)] = 1,
+    epochs: Annotated[int | None, typer.Option(help="Of each training, at most; else 1000.", min=1)] = None,
     only: Annotated[list[str] | None, typer.Option(help="Rows of this model alone, as beno; may be repeated.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
 ) -> None:
@@ -45,7 +46,8 @@ def reproduce(
     chosen = [table.of_models(only) for table in chosen] if only else chosen
     limit = parse_duration(time_limit) if time_limit else float("inf")
     effort = Effort.least() if smoke else Effort()
-    queue = Queue(folder, results, replace(effort, side_by_side=side_by_side), device)
+    effort = replace(effort, epochs=epochs or effort.epochs, side_by_side=side_by_side)
+    queue = Queue(folder, results, effort, device)
     beside = [
         multiprocessing.get_context("spawn").Process(target=queue.fill, args=(chosen, limit, print))
         for _ in range(side_by_side - 1)

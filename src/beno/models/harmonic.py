@@ -95,17 +95,24 @@ class Attention(nn.Module):
         self.norm, self.norm_panels = nn.LayerNorm(width), nn.LayerNorm(width)
         self.query = nn.Linear(width, width)
         self.key_value = nn.Linear(width, 2 * width)
-        self.bias = nn.Linear(FEATURES, heads)
+        self.bias = nn.Linear(FEATURES, heads, bias=False)
         self.out = nn.Linear(width, width)
         self.norm_after = nn.LayerNorm(width)
         self.mlp = nn.Sequential(nn.Linear(width, 2 * width), nn.SiLU(), nn.Linear(2 * width, width))
 
     def forward(
-        self, x: Float[Tensor, "s a c"], panels: Float[Tensor, "s b c"], seen: Float[Tensor, "s a b f"], hidden: Tensor
+        self,
+        x: Float[Tensor, "s a c"],
+        panels: Float[Tensor, "s b c"],
+        seen: Float[Tensor, "s a b f"],
+        hidden: Float[Tensor, "s b"] | None,
     ) -> Float[Tensor, "s a c"]:
         query = self._by_head(self.query(self.norm(x)))
         key, value = map(self._by_head, self.key_value(self.norm_panels(panels)).chunk(2, dim=-1))
-        bias = self.bias(seen).permute(0, 3, 1, 2) + hidden[:, None, None, :].to(query.dtype)
+        # As a product from the left it comes out by heads, in the order that fused attention asks for.
+        bias = (self.bias.weight @ seen.flatten(1, 2).transpose(1, 2)).unflatten(2, seen.shape[1:3])
+        if hidden is not None:
+            bias = bias.add_(hidden[:, None, None, :])
         mixed = functional.scaled_dot_product_attention(query, key, value, attn_mask=bias.to(query.dtype))
         x = x + self.out(mixed.transpose(1, 2).flatten(2))
         return x + self.mlp(self.norm_after(x))
@@ -138,7 +145,7 @@ class PairNetwork(nn.Module):
         layers = self.fused if points.device.type == "cuda" else self.through_layers
         with torch.autocast(points.device.type, enabled=False):
             product = self._product(points.float(), panels.float())
-        return layers(points, panels, seen) + product
+        return layers(points, panels, seen).add_(product)
 
     def through_layers(
         self, points: Float[Tensor, "s n c"], panels: Float[Tensor, "s p c"], seen: Float[Tensor, "s n p f"]
@@ -208,7 +215,7 @@ class Harmonic(nn.Module):
     def kernel(self, batch: DenseBatch) -> Iterator[Float[Tensor, "s m p"]]:
         """W(x, b), for some of the points after others: all pairs at once may be too many."""
         frame = Frame(batch)
-        hidden = torch.where(batch.real, 0.0, NEVER)
+        hidden = torch.where(batch.real, 0.0, NEVER) if batch.is_padded else None
         panels = self._panels(batch, frame, hidden)
         points = batch.points.shape[1]
         at_once = PAIRS_AT_ONCE[batch.points.device.type]
@@ -216,7 +223,7 @@ class Harmonic(nn.Module):
         for start in range(0, points, step):
             yield self._weights(batch, frame, hidden, panels, slice(start, start + step))
 
-    def _panels(self, batch: DenseBatch, frame: "Frame", hidden: Float[Tensor, "s p"]) -> Float[Tensor, "s p c"]:
+    def _panels(self, batch: DenseBatch, frame: "Frame", hidden: Float[Tensor, "s p"] | None) -> Float[Tensor, "s p c"]:
         columns = [
             _place(frame.centres),
             batch.normals,
@@ -235,33 +242,42 @@ class Harmonic(nn.Module):
         return panels
 
     def _weights(
-        self, batch: DenseBatch, frame: "Frame", hidden: Tensor, panels: Float[Tensor, "s p c"], some: slice
+        self,
+        batch: DenseBatch,
+        frame: "Frame",
+        hidden: Float[Tensor, "s p"] | None,
+        panels: Float[Tensor, "s p c"],
+        some: slice,
     ) -> Float[Tensor, "s m p"]:
+        config = self.config
         walls = batch.walls[:, some] / frame.size
         seen = self._view(batch, frame, frame.points[:, some])
         columns = [_place(frame.points[:, some]), 2 * walls]
         columns.append(self._medium(batch.medium[:, some], frame))
         points = self.to_panels(self.embed_points(torch.cat(columns, dim=-1)), panels, seen.features, hidden)
-        # The measure and the flux of a smooth coefficient go with the root of its ratio, to first order.
-        ratio = (batch.medium_at_panels[:, None, :, 0] - batch.medium[:, some, None, 0]) / 2
-        features = seen.features
-        log_measure = seen.log_measure + ratio
-        if self.config.coefficient and self.config.slopes:
-            between = Between(batch.medium[:, some], batch.medium_at_panels, ratio, seen.distance * frame.size)
-            features = torch.cat([features, between.features], dim=-1)
-            log_measure = log_measure + between.screening
+        features, log_measure, ratio = seen.features, seen.log_measure, None
+        if config.coefficient:
+            # The measure and the flux of a smooth coefficient go with the root of its ratio, to first order.
+            ratio = (batch.medium_at_panels[:, None, :, 0] - batch.medium[:, some, None, 0]) / 2
+            log_measure = log_measure + ratio
+            if config.slopes:
+                between = Between(batch.medium[:, some], batch.medium_at_panels, ratio, seen.distance * frame.size)
+                features = torch.cat([features, between.features], dim=-1)
+                log_measure = log_measure + between.screening
         correction = self.pair(points, panels, features).unbind(-1)
-        if self.config.boundary == "neumann":
-            return self._flux(seen, *correction) * ratio.exp() * batch.lengths[:, None]
-        if self.config.boundary == "mixed":
+        if config.boundary == "neumann":
+            return self._flux(seen, ratio, *correction) * batch.lengths[:, None]
+        if config.boundary == "mixed":
             kind = batch.kind[:, None, :]
-            robin = _robin_log_measure if self.config.unlike_corners else _first_robin_log_measure
-            log_measure = torch.where(kind == Kind.ROBIN, robin(seen, frame.lengths, frame.alpha) + ratio, log_measure)
-            hidden = torch.where(batch.kind == Kind.NEUMANN, NEVER, hidden)
-        measure = torch.softmax(log_measure + correction[0] + hidden[:, None], dim=-1)
-        if self.config.boundary == "dirichlet":
+            robin = _robin_log_measure if config.unlike_corners else _first_robin_log_measure
+            drawn = robin(seen, frame.lengths, frame.alpha)
+            log_measure = torch.where(kind == Kind.ROBIN, drawn if ratio is None else drawn + ratio, log_measure)
+            hidden = torch.where(batch.real & (batch.kind != Kind.NEUMANN), 0.0, NEVER)
+        logit = log_measure + correction[0]
+        measure = torch.softmax(logit if hidden is None else logit + hidden[:, None], dim=-1)
+        if config.boundary == "dirichlet":
             return measure
-        flux = self._flux(seen, *correction[1:]) * ratio.exp() * batch.lengths[:, None]
+        flux = self._flux(seen, ratio, *correction[1:]) * batch.lengths[:, None]
         return torch.where(kind == Kind.NEUMANN, flux, measure)
 
     def _medium(self, medium: Float[Tensor, "s m 4"], frame: "Frame") -> Float[Tensor, "s m columns"]:
@@ -282,13 +298,16 @@ class Harmonic(nn.Module):
         half = torch.is_autocast_enabled("cuda")
         return fused_view(*arguments, is_flux, with_flux, with_flux or config.coefficient, half)
 
-    def _flux(self, seen: View, factor: Tensor, term: Tensor, *shares: Tensor) -> Float[Tensor, "s m p"]:
+    def _flux(
+        self, seen: View, ratio: Tensor | None, factor: Tensor, term: Tensor, *shares: Tensor
+    ) -> Float[Tensor, "s m p"]:
         kernel = seen.flux
         if self.config.unlike_corners:
             corners = sum((1 + share) * gain for share, gain in zip(shares, seen.corner_flux, strict=True))
         else:
             corners = sum(share * (flux - kernel) for share, flux in zip(shares, seen.corner_flux, strict=True))
-        return kernel * (1 + factor) + corners + term
+        flux = kernel * (1 + factor) + corners + term
+        return flux if ratio is None else flux * ratio.exp()
 
 
 class Frame:

@@ -11,8 +11,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-PLACES, PANELS = 4, 32  # the pairs that one program works on
-PLACES_BACKWARD, PANELS_BACKWARD = 8, 16  # and that it works on at a time in the backward pass
+# Places and panels that one program works on at a time, and its warps.
+TILE, BACKWARD_TILE = (4, 32, 4), (8, 16, 8)
 OUTPUTS = 16  # the least that a product of matrices may have on the chip; the rest are zeros
 
 
@@ -156,9 +156,10 @@ class FusedPair(torch.autograd.Function):
         ctx.save_for_backward(*inputs)
         ctx.kinds = [tensor.dtype for tensor in (from_point, from_panel, first, second, second_bias, last, last_bias)]
         out = torch.empty(samples, points, panels, last.shape[1], dtype=torch.float32, device=features.device)
-        grid = (triton.cdiv(points, PLACES), triton.cdiv(panels, PANELS), samples)
+        a, b, warps = TILE
+        grid = (triton.cdiv(points, a), triton.cdiv(panels, b), samples)
         _pair_kernel[grid](
-            out, *inputs, last_bias.float(), points, panels, **_sizes(features, last), A=PLACES, B=PANELS, num_warps=4
+            out, *inputs, last_bias.float(), points, panels, **_sizes(features, last), A=a, B=b, num_warps=warps
         )
         return out
 
@@ -169,7 +170,8 @@ class FusedPair(torch.autograd.Function):
         samples, points, panels, count = features.shape
         hidden, outputs = last.shape
         d_out = gradients[0].float().contiguous()
-        programs = triton.cdiv(points, PLACES_BACKWARD), samples
+        a, b, warps = BACKWARD_TILE
+        programs = triton.cdiv(points, a), samples
         many = programs[0] * programs[1]
         new: dict[str, Any] = {"dtype": torch.float32, "device": features.device}
         d_point = torch.empty(samples, points, hidden, **new)
@@ -180,7 +182,7 @@ class FusedPair(torch.autograd.Function):
         ]
         _pair_gradient_kernel[programs](
             d_point, d_panel, *shares, d_out, *inputs, points, panels, **_sizes(features, last),
-            A=PLACES_BACKWARD, B=PANELS_BACKWARD, num_warps=8,
+            A=a, B=b, num_warps=warps,
         )  # fmt: skip
         of_weights = [share.sum(dim=0) for share in shares]
         of_inputs = [d_point, d_panel, *of_weights, d_out.sum(dim=(0, 1, 2))]
