@@ -1,92 +1,124 @@
-"""Writes docs/results.md from results/accuracy/*.json: `python docs/results_pages.py`. A test keeps them together."""
+"""Writes docs/results/ from results/: `python docs/results_pages.py`. A test keeps them together."""
 
 import json
 from pathlib import Path
 
-from beno.dataset import Metadata
-from beno.paper import figure_for
+from beno.experiments.cells import Cells
+from beno.experiments.pages import pages as table_pages
+from beno.experiments.tables import TABLES
 
 ROOT = Path(__file__).resolve().parent.parent
-ACCURACY, PAGE = ROOT / "results" / "accuracy", ROOT / "docs" / "results.md"
-
-INTRODUCTION = """# Results
-
-How far trained operators are off, by the paper's protocol: 810 samples to learn from, 90 to choose the best epoch with,
-100 unseen ones a column; relative L2 and mean absolute error, mean ± deviation over samples. Test data are made from
-seeds that training never saw, and nothing was chosen by looking at them. The paper's figures (Wang et al., ICLR 2024)
-are those of its BENO on its own data, whose published sample has faults ([what was found](data.md)): they stand beside
-ours for orientation.
-
-Each table is made from a file in `results/accuracy/`, which has the configuration, the seeds, the commit and the
-device; `benchmarks/accuracy.py ROW` does such a run again. (BENO's was put together by hand from its two pieces.)
-"""
-
-TITLES = {
-    "beno-4-corners": "BENO, trained on 4-Corners",
-    "harmonic-mixed": "Harmonic, trained on mixed shapes, Dirichlet",
-    "harmonic-4-corners": "Harmonic, trained on 4-Corners, Dirichlet",
-    "harmonic-no-corner": "Harmonic, trained on No-Corner, Dirichlet",
-    "harmonic-zero": "Harmonic, trained on 4-Corners with g = 0",
-    "harmonic-neumann-mixed": "Harmonic, trained on mixed shapes, Neumann",
-    "harmonic-neumann-4-corners": "Harmonic, trained on 4-Corners, Neumann",
-    "harmonic-darcy-mixed": "Harmonic, trained on mixed shapes, Darcy",
-    "harmonic-darcy-4-corners": "Harmonic, trained on 4-Corners, Darcy",
-    "harmonic-mixed-kinds": "Harmonic, trained on mixed shapes with mixed kinds of walls",
-}
+RESULTS, FOLDER = ROOT / "results", ROOT / "docs" / "results"
 
 
-def metadata(family: dict) -> Metadata:
-    claims = {name: family[name] for name in ("equation", "boundary", "corners", "resolution")}
-    return Metadata(**claims, samples=100, origin="generated")
+def result(name: str) -> dict:
+    return json.loads((RESULTS / f"{name}.json").read_text())
 
 
-def table(result: dict) -> str:
-    config = result["config"]
-    trained = metadata(config["trained_on"])
-    lines = ["| tested on | relative L2 | MAE | the paper's relative L2 |", "| --- | --- | --- | --- |"]
-    for column, figure in result["figures"].items():
-        family = config["tested_on"].get(column)
-        paper = figure_for("BENO", trained, metadata(family)) if family else None
-        lines.append(
-            f"| {column} | {100 * figure['relative_l2']:.2f} ± {100 * figure['relative_l2_deviation']:.2f} % "
-            f"| {figure['mae']:.2e} ± {figure['mae_deviation']:.0e} "
-            f"| {f'{100 * paper.relative_l2:.1f} ± {100 * paper.relative_l2_deviation:.1f} %' if paper else '-'} |"
-        )
-    return "\n".join(lines)
+def device_of(entry: dict) -> str:
+    return entry["device"]["gpu"] or entry["device"]["cpu"]
 
 
-def section(name: str, result: dict) -> str:
-    config = result["config"]
-    device = result["device"].get("gpu") or result["device"].get("cpu")
-    facts = (
-        f"{config['epochs']} epochs in {config['training_seconds']:.0f} s on one {device}, best at epoch "
-        f"{config['best_epoch']}; {config['parameters'] / 1e6:.1f} million weights; seed {config['seed']}."
-    )
-    return f"## {TITLES[name]}\n\n{facts}\n\n{table(result)}\n"
+def table(head: list[str], rows: list[list[str]]) -> list[str]:
+    lines = ["| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows]]
+    return [*lines, ""]
 
 
 def zero_shot() -> str:
-    result = json.loads((ROOT / "results" / "zero_shot.json").read_text())
+    entry = result("zero_shot")
+    rows = []
+    for name, figure in entry["figures"].items():
+        error = f"{100 * figure['relative_l2']:.1f} ± {100 * figure['relative_l2_deviation']:.1f}"
+        rows.append([name, str(figure["points"]), str(figure["panels"]), error, f"{1000 * figure['mae']:.2f}"])
     lines = [
-        "## Shapes of no family",
+        "# Shapes of no family",
         "",
-        f"What `{result['config']['weights']}` makes of shapes that it was never shown, with f and g like those it",
-        "was, on finer grids: reported, not tuned (`benchmarks/zero_shot.py`).",
+        f"What `{entry['config']['weights']}`, trained at 32² on squares with cut corners, makes of shapes that it was",
+        f"never shown, with f and g like those it was: {entry['config']['samples']} problems each. Reported, not tuned",
+        "(`benchmarks/zero_shot.py`).",
         "",
-        "| shape | points | panels | relative L2 | MAE |",
-        "| --- | --- | --- | --- | --- |",
+        *table(["shape", "points", "panels", "relative L2, %", "MAE, thousandths"], rows),
     ]
-    for name, figure in result["figures"].items():
-        error = f"{100 * figure['relative_l2']:.1f} ± {100 * figure['relative_l2_deviation']:.1f} %"
-        lines.append(f"| {name} | {figure['points']} | {figure['panels']} | {error} | {figure['mae']:.2e} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
-def page() -> str:
-    results = {path.stem: json.loads(path.read_text()) for path in ACCURACY.glob("*.json")}
-    rows = [section(name, results[name]) for name in TITLES if name in results]
-    return "\n".join([INTRODUCTION, *rows, zero_shot()])
+def harmonic_speed() -> str:
+    entry = result("harmonic_speed")
+    figures = entry["figures"]
+    batch = figures["inference"]
+    lines = [
+        "# Speed of the harmonic operator, beside classical solvers",
+        "",
+        f"One run of `benchmarks/harmonic_speed.py` on one {device_of(entry)}, host {entry['device']['cpu']} "
+        f"({entry['device']['cores']} cores). The operator runs on the GPU, the classical solvers on the host, on one core.",
+        "",
+        "## Training",
+        "",
+        *table(
+            ["points of each sample", "ms a sample", "peak memory, GiB"],
+            [[str(row["points"]), f"{row['ms_a_sample']:.3f}", f"{row['peak_gib']:.2f}"] for row in figures["training"]],
+        ),
+        f"## {batch['problems']} different problems at 32² in one batch",
+        "",
+        *table(
+            ["", "ms a problem"],
+            [
+                ["the operator, problems on the device", f"{batch['ms_a_problem']:.4f}"],
+                ["preparing them on the host: potentials, walls", f"{batch['host_preparation_ms_a_problem']:.2f}"],
+                ["making and solving them on the host, sparse direct", f"{batch['making_and_solving_ms_a_problem']:.2f}"],
+            ],
+        ),
+        f"Their mean error is {100 * batch['relative_l2']:.2f} %; peak memory {batch['peak_gib']:.1f} GiB.",
+        "",
+        "## One unseen shape, and then many right-hand sides",
+        "",
+        "Milliseconds. *assemble* is the operator's matrix for the shape, *a right-hand side* one of a thousand on it;",
+        "*direct* is SciPy's sparse factorisation and one solve, *cached* a solve with it, *multigrid* PyAMG to 1e-10.",
+        "",
+    ]
+    rows = []
+    for row in figures["shapes"]:
+        times = [row[name] for name in ("assemble_ms", "right_hand_side_ms", "direct_ms", "cached_factorisation_ms")]
+        grid = f"{row['resolution']}² ({row['points']} points, {row['panels']} panels)"
+        amg = f"{row['multigrid_ms']:.1f}" if "multigrid_ms" in row else "-"
+        error, peak = f"{100 * row['relative_l2']:.2f}", f"{row['peak_gib']:.2f}"
+        rows.append([grid, *(f"{time:.3g}" for time in times), amg, error, peak])
+    head = ["grid", "assemble", "a right-hand side", "direct", "cached", "multigrid", "operator's error, %", "peak, GiB"]
+    return "\n".join([*lines, *table(head, rows)])
+
+
+def beno_speed() -> str:
+    entry = result("beno_speed")
+    figures = entry["figures"]
+    rows = []
+    for row in figures["rows"]:
+        ratio = figures["authors_train_ms"] / row["train_ms"], figures["authors_infer_ms"] / row["infer_ms"]
+        rows.append(
+            [row["variant"], str(row["batch_size"]), f"{row['train_ms']:.2f} ({ratio[0]:.0f}×)"]
+            + [f"{row['infer_ms']:.3f} ({ratio[1]:.0f}×)", f"{row['train_gflop']:.0f}", f"{row['train_megabytes']:.0f}"]
+            + [f"{row['floor_ms']:.2f}", f"{row['peak_gib']:.1f}"]
+        )
+    head = ["model", "batch", "train, ms", "infer, ms", "GFLOP", "MB", "floor, ms", "peak, GiB"]
+    lines = [
+        "# Speed of BENO",
+        "",
+        f"One run of `benchmarks/beno_speed.py` on one {device_of(entry)}, a 4-Corners sample at 32². In brackets how",
+        f"many times faster than the authors' code there ({figures['authors_train_ms']} ms to train, "
+        f"{figures['authors_infer_ms']} ms to infer). The floor is what the step's products (GFLOP) or the least bytes",
+        "(MB) take at the speed of a large product and a large copy, measured in the same run: "
+        f"{figures['product_flops'] / 1e12:.0f} TFLOP/s and {figures['copy_bytes_a_second'] / 1e12:.1f} TB/s.",
+        "",
+        *table(head, rows),
+    ]
+    return "\n".join(lines)
+
+
+def pages() -> dict[str, str]:
+    """By file, all but the introduction, which is written by hand."""
+    texts = table_pages(Cells(RESULTS / "tables"), list(TABLES.values()))
+    return texts | {"zero_shot.md": zero_shot(), "harmonic_speed.md": harmonic_speed(), "beno_speed.md": beno_speed()}
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page())
+    for name, text in pages().items():
+        (FOLDER / name).write_text(text)

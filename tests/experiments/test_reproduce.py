@@ -8,6 +8,7 @@ import pytest
 
 from beno import paper
 from beno.errors import BenoError
+from beno.experiments.figures import COMPARISONS
 from beno.experiments.pages import as_latex, as_markdown, write_pages
 from beno.experiments.queue import Effort, Queue
 from beno.experiments.tables import TABLES
@@ -104,15 +105,15 @@ def test_a_row_that_another_process_is_at_is_left_to_it(tmp_path):
 
 
 def test_pages(filled):
-    written = write_pages(queue_in(filled), [SMALL], filled / "pages")
+    written = write_pages(queue_in(filled).cells, [SMALL], filled / "pages")
     assert [path.suffix for path in written] == [".md", ".tex"]
     page, latex = (path.read_text() for path in written)
     theirs = paper.tables()["darcy_train_4_corners"]["BENO"]["4-Corners"]["rel_l2"]
     assert f"{100 * theirs:.2f}" in page and "**harmonic**" in page and "difference" in page
     assert latex.count(r" \\") == 1 + 3 + 2 and f"{theirs:.4f}" in latex
-    empty = {row: dict.fromkeys(SMALL.columns) for row in SMALL.rows}
+    empty = {row: {} for row in SMALL.rows}
     assert "Not trained yet: MP-PDE, BENO, harmonic." in as_markdown(SMALL, empty) and "--" in as_latex(SMALL, empty)
-    assert write_pages(queue_in(filled), [TABLES["train_mixed"]], filled / "pages") == []
+    assert write_pages(queue_in(filled).cells, [TABLES["train_mixed"]], filled / "pages") == []
 
 
 class TestBadInput:
@@ -126,7 +127,7 @@ class TestBadInput:
     )
     def test_a_cell_of_another_kind(self, tmp_path, change, message):
         queue = queue_in(tmp_path)
-        path = queue._cell_path(SMALL, SMALL.rows[0], "4-Corners")
+        path = queue.cells.path(SMALL, SMALL.rows[0], "4-Corners")
         path.parent.mkdir(parents=True)
         path.write_text(json.dumps({"format": "beno-cell", "version": 1, "smoke": True} | change))
         with pytest.raises(BenoError, match=message):
@@ -147,9 +148,36 @@ class TestBadInput:
 
 def test_the_command_does_all_of_it_in_two_processes(tmp_path):
     result = beno(
-        "reproduce", "all", "--smoke", "--side-by-side", 2, "--device", "cpu", "--pages", "pages", cwd=tmp_path
-    )
+        "reproduce", "all", "--smoke", "--side-by-side", 2, "--device", "cpu",
+        "--pages", "pages", "--figures", "figures", cwd=tmp_path,
+    )  # fmt: skip
     assert result.returncode == 0, result.stderr
     assert "259 of 259 cells are filled" in result.stdout
     assert len(list((tmp_path / "pages").glob("*.md"))) == len(TABLES)
+    drawn = {path.name for path in (tmp_path / "figures").iterdir()}
+    names = {"samples", "graphs", "branches", "convergence", *COMPARISONS}
+    assert drawn == {f"{name}{suffix}" for name in names for suffix in (".svg", ".png")}
     assert "train_mixed" in beno("reproduce", "list").stdout
+
+
+def test_one_model_of_several_tables(tmp_path):
+    words = ("reproduce", "darcy_train_mixed", "kinds_train_mixed", "--only", "harmonic", "--epochs", 2, "--smoke")
+    result = beno(*words, "--device", "cpu", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "10 of 10 cells are filled" in result.stdout
+    cells = [json.loads(path.read_text()) for path in (tmp_path / "results" / "tables").rglob("*.json")]
+    assert {cell["trained"]["epochs"] for cell in cells} == {2}
+    refused(beno(*words, "--only", "beno2", cwd=tmp_path), "no model 'beno2'")
+    assert "0 of 0 cells" in beno("reproduce", "sensitivity", "--only", "fno", cwd=tmp_path).stdout
+
+
+def test_a_share_of_the_device_is_a_share_of_its_time():
+    assert replace(Effort(), side_by_side=4).own_seconds == 4 * Effort().own_seconds
+
+
+def test_the_spread_of_seeds_stands_in_the_page(filled):
+    row = SMALL.rows[-1]
+    twins = (replace(row, label="a"), replace(row, label="b", training=replace(row.training, seed=1)))
+    cells = queue_in(filled).cells.of_row(SMALL, row)
+    page = as_markdown(SMALL, dict.fromkeys(twins, cells))
+    assert "**harmonic, 2 seeds**" in page and "± 0.00" in page.splitlines()[-1]

@@ -15,6 +15,9 @@ def reproduce(
     pages: Annotated[
         Path | None, typer.Option(help="Write pages and LaTeX here, from the cells that there are.")
     ] = None,
+    figures: Annotated[
+        Path | None, typer.Option(help="Draw the paper's figures here, those whose trainings there are.")
+    ] = None,
     time_limit: Annotated[str | None, typer.Option(help="Stop cleanly after so long; the next time goes on.")] = None,
     smoke: Annotated[bool, typer.Option("--smoke", help="All of it with tiny sizes, to see that it runs.")] = False,
     side_by_side: Annotated[int, typer.Option(help="How many trainings share the device.", min=1)] = 1,
@@ -67,5 +70,10 @@ def reproduce(
     if standing.held:
         typer.echo(f"{standing.held} rows are being trained by other processes")
     if pages is not None:
-        for path in write_pages(queue, chosen, pages):
+        for path in write_pages(queue.cells, chosen, pages):
             typer.echo(f"page: {path}")
+    if figures is not None:
+        from beno.experiments.figures import write_figures
+
+        for path in write_figures(queue, figures):
+            typer.echo(f"figure: {path}")

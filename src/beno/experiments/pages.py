@@ -1,30 +1,34 @@
 """Tables as pages and as LaTeX: the paper's figure, ours, and the difference, cell by cell."""
 
+import statistics
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from beno import paper
-from beno.experiments.queue import Queue
+from beno.experiments.cells import Cell, Cells
 from beno.experiments.tables import Row, Table
 
+Known = dict[Row, dict[str, Cell]]
 
-def write_pages(queue: Queue, tables: list[Table], folder: Path) -> list[Path]:
+
+def write_pages(cells: Cells, tables: list[Table], folder: Path) -> list[Path]:
     """A page and a LaTeX table for each table that has any figure."""
     written = []
-    for table in tables:
-        cells = {row: {c: queue.cell(table, row, c) for c in table.columns} for row in table.rows}
-        if not any(cell for of_row in cells.values() for cell in of_row.values()):
-            continue
+    for name, text in pages(cells, tables).items():
         folder.mkdir(parents=True, exist_ok=True)
-        for suffix, text in ((".md", as_markdown(table, cells)), (".tex", as_latex(table, cells))):
-            path = folder / f"{table.name}{suffix}"
-            path.write_text(text)
-            written.append(path)
+        (folder / name).write_text(text)
+        written.append(folder / name)
     return written
 
 
-Cell = dict[str, Any]
-Cells = dict[Row, dict[str, Cell | None]]
+def pages(cells: Cells, tables: list[Table]) -> dict[str, str]:
+    """What write_pages writes, by the names of the files."""
+    texts: dict[str, str] = {}
+    for table in tables:
+        known = {row: cells.of_row(table, row) for row in table.rows}
+        if any(known.values()):
+            texts |= {f"{table.name}.md": as_markdown(table, known), f"{table.name}.tex": as_latex(table, known)}
+    return texts
 
 
 MEASURES = {"relative_l2": ("Relative L2, %", 100.0, 2), "mae": ("Mean absolute error, thousandths", 1000.0, 3)}
@@ -38,8 +42,7 @@ def published(table: Table, row: Row, column: str, measure: str) -> tuple[float,
     return (figures[name] * unit, figures[f"{name}_std"] * unit) if figures else None
 
 
-def as_markdown(table: Table, cells: Cells) -> str:
-    known = {row: {c: cell for c, cell in of_row.items() if cell} for row, of_row in cells.items()}
+def as_markdown(table: Table, known: Known) -> str:
     lines = [f"# {table.title}", "", INTRODUCTION, ""]
     lines += ["| system | epochs | best | seconds | weights | seed | device |", "| --- " * 7 + "|"]
     lines += [_facts(row, next(iter(of_row.values()))) for row, of_row in known.items() if of_row]
@@ -64,7 +67,7 @@ def _facts(row: Row, cell: Cell) -> str:
     return "| " + " | ".join(map(str, [*facts, trained["seed"], device.get("gpu") or device.get("cpu")])) + " |"
 
 
-def _measured(table: Table, known: dict[Row, dict[str, Cell]], measure: str) -> list[str]:
+def _measured(table: Table, known: Known, measure: str) -> list[str]:
     columns = list(table.columns)
     _, unit, digits = MEASURES[measure]
 
@@ -86,10 +89,27 @@ def _measured(table: Table, known: dict[Row, dict[str, Cell]], measure: str) -> 
             lines.append(
                 "| *difference* | " + " | ".join("" if gap is None else f"{gap:+.{digits}f}" for gap in gaps) + " |"
             )
+    for label, of_seeds in _seeds(known).items():
+        means = {
+            c: [cells[c]["figures"][measure] for cells in of_seeds] for c in columns if all(c in s for s in of_seeds)
+        }
+        spread = [both((statistics.mean(m), statistics.stdev(m))) if (m := means.get(c)) else "" for c in columns]
+        lines.append(
+            f"| **{label}, {len(of_seeds)} seeds**: mean ± deviation of their means | " + " | ".join(spread) + " |"
+        )
     return lines
 
 
-def as_latex(table: Table, cells: Cells) -> str:
+def _seeds(known: Known) -> dict[str, list[dict[str, Cell]]]:
+    """Rows that differ in their seed alone, where there are several."""
+    alike: dict[str, list[dict[str, Cell]]] = {}
+    for row, of_row in known.items():
+        if of_row:
+            alike.setdefault(replace(row.training, seed=0).name, []).append(of_row)
+    return {name.partition("-")[0]: cells for name, cells in alike.items() if len(cells) > 1}
+
+
+def as_latex(table: Table, known: Known) -> str:
     columns = list(table.columns)
     lines = [
         r"\begin{tabular}{l" + "r" * len(columns) + "}",
@@ -97,8 +117,8 @@ def as_latex(table: Table, cells: Cells) -> str:
         " & " + " & ".join(columns) + r" \\",
         r"\midrule",
     ]
-    for row, of_row in cells.items():
-        ours = [f"{cell['figures']['relative_l2']:.4f}" if (cell := of_row[c]) else "--" for c in columns]
+    for row, of_row in known.items():
+        ours = [f"{cell['figures']['relative_l2']:.4f}" if (cell := of_row.get(c)) else "--" for c in columns]
         lines.append(f"{row.label} & " + " & ".join(ours) + r" \\")
         theirs = [published(table, row, c, "relative_l2") for c in columns]
         if any(theirs):

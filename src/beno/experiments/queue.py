@@ -16,14 +16,12 @@ from typing import Any
 from beno.dataset import Dataset, Metadata, whole_file_or_none
 from beno.errors import BenoError
 from beno.evaluation import evaluate
+from beno.experiments.cells import Cells
 from beno.experiments.tables import TEST_SEED, TRAINING_SEED, Row, Table, Training
 from beno.making import make
 from beno.operator import BEST, LearnedOperator
-from beno.provenance import provenance
 from beno.random_problems import Family
 from beno.training import PRESETS, STATE, Run, TrainingConfig, make_fabric
-
-FORMAT, VERSION = "beno-cell", 1
 
 # Sizes at which every part of every table runs in a few seconds on a CPU.
 SMALL: dict[str, dict[str, Any]] = {
@@ -82,7 +80,8 @@ class Standing:
 
 class Queue:
     def __init__(self, folder: Path, results: Path, effort: Effort, device: str = "auto") -> None:
-        self.folder, self.results, self.effort, self.device = folder, results, effort, device
+        self.folder, self.effort, self.device = folder, effort, device
+        self.cells = Cells(results, effort.smoke)
         for place in (folder, results):
             try:
                 place.mkdir(parents=True, exist_ok=True)
@@ -93,7 +92,8 @@ class Queue:
         deadline, held = time.monotonic() + time_limit, 0
         for table in tables:
             for row in table.rows:
-                missing = [column for column in table.columns if self.cell(table, row, column) is None]
+                known = self.cells.of_row(table, row)
+                missing = [column for column in table.columns if column not in known]
                 if not missing:
                     continue
                 if time.monotonic() >= deadline:
@@ -102,37 +102,16 @@ class Queue:
                     if not mine:
                         held += 1
                         continue
-                    facts = self._train(row.training, deadline, say)
-                    if facts is None:
+                    trained = self._train(row.training, deadline, say)
+                    if trained is None:
                         return self.standing(tables, held)
-                    self._test(table, row, missing, facts, say)
+                    self._test(table, row, missing, trained, say)
         return self.standing(tables, held)
 
     def standing(self, tables: list[Table], held: int = 0) -> Standing:
-        cells = [self.cell(table, row, column) for table in tables for row in table.rows for column in table.columns]
-        return Standing(len(cells), cells.count(None), held)
-
-    def cell(self, table: Table, row: Row, column: str) -> dict[str, Any] | None:
-        path = self._cell_path(table, row, column)
-        if not path.exists():
-            return None
-        try:
-            stored = json.loads(path.read_text())
-        except (OSError, ValueError) as error:
-            raise BenoError(f"{path} cannot be read: {error}") from error
-        if not isinstance(stored, dict) or stored.get("format") != FORMAT:
-            raise BenoError(f"{path} is no {FORMAT}")
-        if stored.get("version") != VERSION:
-            raise BenoError(f"{path} has version {stored.get('version')}; this beno has {VERSION}: use another folder")
-        if stored.get("smoke") != self.effort.smoke:
-            raise BenoError(f"{path} was {'' if stored.get('smoke') else 'not '}made with --smoke: use another folder")
-        return stored
-
-    def _cell_path(self, table: Table, row: Row, column: str) -> Path:
-        def plain(text: str) -> str:
-            return "".join(letter if letter.isalnum() else "-" for letter in text)
-
-        return self.results / table.name / f"{plain(row.label)}--{plain(column)}.json"
+        every = sum(len(table.rows) * len(table.columns) for table in tables)
+        filled = sum(len(self.cells.of_row(table, row)) for table in tables for row in table.rows)
+        return Standing(every, every - filled, held)
 
     def _train(self, training: Training, deadline: float, say: Callable[[str], None]) -> dict[str, Any] | None:
         """What is known of a training that has ended; None if the time was over before it had."""
@@ -168,21 +147,16 @@ class Queue:
         return facts
 
     def _test(
-        self, table: Table, row: Row, columns: list[str], facts: dict[str, Any], say: Callable[[str], None]
+        self, table: Table, row: Row, columns: list[str], trained: dict[str, Any], say: Callable[[str], None]
     ) -> None:
-        operator = LearnedOperator.load(self.folder / row.training.name / BEST, self._device())
+        operator = LearnedOperator.load(self.folder / row.training.name / BEST, self.device_name)
         for column in columns:
             family = self.effort.family(table.columns[column])
             seed = TEST_SEED + int(family.corners)
             with Dataset(self._dataset(family, seed, self.effort.test_samples)) as dataset:
                 figures = evaluate(operator, dataset, "all").summary()
-            cell = {"format": FORMAT, "version": VERSION, "smoke": self.effort.smoke, "table": table.name}
-            cell |= {"row": row.label, "column": column, "figures": figures, "trained": facts}
-            cell |= {"trained_on": asdict(row.training.family), "tested_on": asdict(family) | {"seed": seed}}
-            path = self._cell_path(table, row, column)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with whole_file_or_none(path) as unfinished:
-                unfinished.write_text(json.dumps(cell | provenance(), indent=1, default=str) + "\n")
+            facts = {"figures": figures, "trained": trained, "trained_on": asdict(row.training.family)}
+            self.cells.write(table, row, column, facts | {"tested_on": asdict(family) | {"seed": seed}})
             say(f"{table.name}, {row.label}, {column}: {figures['relative_l2']:.4f}")
 
     def _dataset(self, family: Family, seed: int, samples: int) -> Path:
@@ -198,7 +172,8 @@ class Queue:
                 raise BenoError(f"{path} holds {dataset.metadata}, where {expected} is needed: use another folder")
         return path
 
-    def _device(self) -> str:
+    @property
+    def device_name(self) -> str:
         from beno.device import choose_device
 
         return choose_device(self.device)

@@ -1,0 +1,59 @@
+"""The paper's first table: what each method can do. The paper's marks, and what holds for the models here.
+
+`tests/experiments/test_capabilities.py` has a test for every one of ours. They say what a model accepts and answers to;
+how well it answers is what the other tables are for.
+"""
+
+# What is asked, and how it is tested here.
+CAPABILITIES = {
+    "new data": (
+        "PDE-agnostic prediction on new initial conditions",
+        "another f changes the answer, for either equation",
+    ),
+    "new grid": ("Train/test space grid independence", "the same weights answer on a grid twice as fine"),
+    "new places": ("Evaluation at unobserved spatial locations", "it answers between the points of the grid"),
+    "any shape": ("Free-form spatial domain for boundary shape", "a domain with a hole is taken and seen"),
+    "boundary values": ("Inhomogeneous boundary condition value", "another g changes the answer"),
+}
+
+PAPER = {
+    "gkn": {"new data", "new grid", "new places"},
+    "fno": {"new data", "new places"},
+    "gnn-pde": {"new data", "new grid", "any shape"},
+    "mp-pde": {"new data"},
+    "beno": set(CAPABILITIES),
+}
+
+# Given boundary nodes with their values, as the paper's appendix asks, every graph model takes any shape and any g, on
+# any grid, and at further points. FNO is bound to the cells of its grid.
+OURS = {
+    "gkn": set(CAPABILITIES),
+    "fno": set(CAPABILITIES) - {"new places"},
+    "gnn-pde": set(CAPABILITIES),
+    "mp-pde": set(CAPABILITIES),
+    "beno": set(CAPABILITIES),
+    "harmonic": set(CAPABILITIES),
+}
+
+
+def as_markdown() -> str:
+    lines = [
+        "# What each method can do",
+        "",
+        "The paper's first table. Each cell has the paper's mark and then that of the model here, which a test backs",
+        "(`tests/experiments/test_capabilities.py`). It says what a model takes and answers to, not how well.",
+        "",
+        "| | " + " | ".join(asked for asked, _ in CAPABILITIES.values()) + " |",
+        "| --- " * (len(CAPABILITIES) + 1) + "|",
+    ]
+    for model, can in OURS.items():
+        marks = [f"{_mark(PAPER.get(model), name)} / {_mark(can, name)}" for name in CAPABILITIES]
+        lines.append(f"| {model} | " + " | ".join(marks) + " |")
+    lines += ["| *tested by* | " + " | ".join(tested for _, tested in CAPABILITIES.values()) + " |", ""]
+    return "\n".join(lines)
+
+
+def _mark(can: set[str] | None, name: str) -> str:
+    if can is None:
+        return "-"
+    return "✓" if name in can else "✗"

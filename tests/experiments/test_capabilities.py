@@ -1,0 +1,101 @@
+"""Every cell of the capability table, as it stands there, is so."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from beno.checkpoint import Header
+from beno.dataset import Metadata
+from beno.errors import BenoError
+from beno.experiments.capabilities import CAPABILITIES, OURS, PAPER, as_markdown
+from beno.experiments.queue import SMALL
+from beno.geometry import Domain
+from beno.models import MODELS, make_config, make_model
+from beno.operator import LearnedOperator
+from beno.problem import darcy, poisson
+from beno.random_problems import Family
+from beno.scaling import Scales
+
+
+def operator_of(name, equation="poisson"):
+    torch.manual_seed(0)
+    metadata = Metadata.of_family(Family(equation, resolution=8), 0, 1)
+    settings = {**MODELS[name][1].settings_for(metadata), **SMALL[name]}
+    config = make_config(name, settings)
+    return LearnedOperator(Header(name, vars(config), Scales(), metadata), make_model(name, config))
+
+
+def problem_on(domain, equation="poisson", f=1.0, g=None):
+    g = g or (lambda x, y: np.sin(3 * x) - y)
+    if equation == "poisson":
+        return poisson(domain, f=f, g=g)
+    return darcy(domain, lambda x, y: 1 + x, f=f, g=g)
+
+
+def differ(one, other):
+    return np.abs(one - other).max() > 1e-5
+
+
+def new_data(name):
+    answers = []
+    for equation in ("poisson", "darcy"):
+        operator, domain = operator_of(name, equation), Domain.square(8, [(2, 3), None, None, None])
+        one, other = (operator.solve(problem_on(domain, equation, f)).u for f in (1.0, lambda x, y: 5 * x))
+        answers.append(differ(one, other))
+    return all(answers)
+
+
+def new_grid(name):
+    operator = operator_of(name)
+    u = operator.solve(problem_on(Domain.square(16, [(4, 6), None, None, None]))).u
+    return np.isfinite(u).all() and np.ptp(u) > 1e-5
+
+
+def new_places(name):
+    solution = operator_of(name).solve(problem_on(Domain.square(8)))
+    try:
+        between = solution.at(np.array([[0.5, 0.5], [0.31, 0.77]]))
+    except BenoError:
+        return False
+    # A model that knows the cells alone is asked nothing between them: the answer is the grid's.
+    return solution.evaluate is not None and np.isfinite(between).all()
+
+
+def any_shape(name):
+    mask = np.ones((8, 8), dtype=bool)
+    whole = Domain.from_mask(mask)
+    mask[3:5, 3:5] = False
+    holed = Domain.from_mask(mask)
+    operator = operator_of(name)
+    with_hole, without = operator.solve(problem_on(holed)).u, operator.solve(problem_on(whole)).u
+    return differ(with_hole, without[holed.mask.ravel()])
+
+
+def boundary_values(name):
+    operator, domain = operator_of(name), Domain.square(8, [(2, 3), None, None, None])
+    problem = problem_on(domain)
+    return differ(operator.solve(problem).u, operator.solve(replace(problem, g=problem.g + 1.0)).u)
+
+
+TESTS = {
+    "new data": new_data,
+    "new grid": new_grid,
+    "new places": new_places,
+    "any shape": any_shape,
+    "boundary values": boundary_values,
+}
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+@pytest.mark.parametrize("name", OURS)
+def test_a_cell(name, capability):
+    assert TESTS[capability](name) == (capability in OURS[name])
+
+
+def test_the_table_is_complete():
+    assert set(OURS) == set(MODELS) and set(TESTS) == set(CAPABILITIES)
+    assert set(PAPER) == set(MODELS) - {"harmonic"}
+    page = as_markdown()
+    assert page.count("✓ / ✓") + page.count("✗ / ✓") + page.count("✓ / ✗") + page.count("- / ✓") == 30
