@@ -52,7 +52,7 @@ def measures(domain, panel, kind=Kind.DIRICHLET):
     columns = ends_of(domain, kinds).as_columns()
     arrays = (domain.points, panels.centres, panels.normals, panels.lengths, columns)
     tensors = (torch.as_tensor(values, dtype=torch.float32)[None] for values in arrays)
-    seen = view(*tensors, grazing=1e-5, is_flux=torch.as_tensor(kinds == Kind.NEUMANN)[None])
+    seen = view(*tensors, is_flux=torch.as_tensor(kinds == Kind.NEUMANN)[None])
     return exact, seen.log_measure[0, :, panel].exp().numpy()
 
 

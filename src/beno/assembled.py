@@ -48,9 +48,7 @@ class AssembledOperator:
             centres=shape.centres,
             normals=shape.normals,
             lengths=shape.lengths,
-            ends=wall_ends(
-                shape.normals, shape.lengths, shape.ring, self._kind, model.config.unlike_corners
-            ).as_columns(),
+            ends=wall_ends(shape.normals, shape.lengths, shape.ring, self._kind).as_columns(),
             left=np.zeros((panels, 2)),
             kind=self._kind,
             alpha=alpha,

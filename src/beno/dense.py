@@ -50,7 +50,7 @@ class Reduced:
     medium_at_panels: Float[np.ndarray, "p 4"]
 
     @classmethod
-    def of(cls, sample: Sample, scales: Scales, by_kind: bool = True) -> "Reduced":
+    def of(cls, sample: Sample, scales: Scales) -> "Reduced":
         """A sample has the points of its domain, in any order, and may have further ones after them."""
         domain = sample.domain
         own = len(domain.points)
@@ -82,7 +82,7 @@ class Reduced:
             centres=sample.centres,
             normals=sample.normals,
             lengths=sample.lengths,
-            ends=wall_ends(sample.normals, sample.lengths, sample.ring, kind, by_kind).as_columns(),
+            ends=wall_ends(sample.normals, sample.lengths, sample.ring, kind).as_columns(),
             left=(given - trace) / unit[:, None],
             kind=kind,
             alpha=sample.alpha,
@@ -193,14 +193,11 @@ class DenseCohort:
         scales: Scales,
         device: torch.device | str = "cpu",
         variety: Variety | None = None,
-        by_kind: bool = True,
     ) -> "DenseCohort":
         """With so many parts of each sample after it as the variety asks for, the same ones each time."""
         variety = variety or Variety()
         samples = list(samples)
-        jobs = (
-            joblib.delayed(_reduce)(sample, scales, variety.parts, seed, by_kind) for seed, sample in enumerate(samples)
-        )
+        jobs = (joblib.delayed(_reduce)(sample, scales, variety.parts, seed) for seed, sample in enumerate(samples))
         workers = min(joblib.cpu_count(), 1 + len(samples) * (1 + variety.parts) // REDUCED_BY_A_WORKER)
         together = joblib.Parallel(n_jobs=workers, batch_size=8)(jobs)
         return cls([reduced for some in together for reduced in some], device, variety)
@@ -288,9 +285,9 @@ class DenseCohort:
 _POINT_FIELDS = ("points", "walls", "potential", "medium", "u", "counted", "real_point")
 
 
-def _reduce(sample: Sample, scales: Scales, parts: int, seed: int, by_kind: bool) -> list[Reduced]:
+def _reduce(sample: Sample, scales: Scales, parts: int, seed: int) -> list[Reduced]:
     """A sample, and after it so many parts of it."""
-    return [Reduced.of(one, scales, by_kind) for one in with_parts(sample, parts, seed)]
+    return [Reduced.of(one, scales) for one in with_parts(sample, parts, seed)]
 
 
 def _turned(places: Float[Tensor, "s m 2"], turn: Float[Tensor, "s 2 2"]) -> Float[Tensor, "s m 2"]:

@@ -31,10 +31,9 @@ def wall_ends(
     lengths: Float[np.ndarray, " p"],
     ring: Int[np.ndarray, " p"],
     kind: Int[np.ndarray, " p"],
-    by_kind: bool = True,
 ) -> WallEnds:
-    """Panels stand in the order of a walk with the domain on the left, ring by ring. A wall ends where it turns and,
-    unless that is not asked for, where the kind of its panels changes.
+    """Panels stand in the order of a walk with the domain on the left, ring by ring. A wall ends where it turns and
+    where the kind of its panels changes.
 
     >>> from beno.geometry import Domain
     >>> panels = Domain.square(4, [(2, 1), None, None, None]).panels
@@ -46,16 +45,13 @@ def wall_ends(
     """
     distance, beside = np.empty((len(ring), 2)), np.zeros((len(ring), 2))
     angle, sign = np.full((len(ring), 2), np.pi), np.zeros((len(ring), 2))
-    sign_of_panel = np.choose(kind, (-1.0, 1.0, 1.0 if by_kind else 0.0))
+    sign_of_panel = np.choose(kind, (-1.0, 1.0, 1.0))
     for number in range(ring.max() + 1):
         here = np.flatnonzero(ring == number)
         following = np.roll(normals[here], -1, axis=0)
         sine = normals[here, 0] * following[:, 1] - normals[here, 1] * following[:, 0]
         turn = np.arctan2(sine, (normals[here] * following).sum(axis=1))  # to the left is positive
-        ends = np.abs(turn) > SHARPEST_BEND
-        if by_kind:
-            ends |= kind[here] != np.roll(kind[here], -1)
-        ends = np.flatnonzero(ends)
+        ends = np.flatnonzero((np.abs(turn) > SHARPEST_BEND) | (kind[here] != np.roll(kind[here], -1)))
         if not len(ends):
             distance[here] = lengths[here].sum()
             continue

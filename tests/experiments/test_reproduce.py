@@ -112,7 +112,7 @@ def test_pages(filled):
     assert f"{100 * theirs:.2f}" in page and "**harmonic**" in page and "difference" in page
     assert latex.count(r" \\") == 1 + 3 + 2 and f"{theirs:.4f}" in latex
     empty = {row: {} for row in SMALL.rows}
-    assert "Not trained yet: MP-PDE, BENO, harmonic." in as_markdown(SMALL, empty) and "--" in as_latex(SMALL, empty)
+    assert "Not trained yet: MP-PDE; BENO; harmonic." in as_markdown(SMALL, empty) and "--" in as_latex(SMALL, empty)
     assert write_pages(queue_in(filled).cells, [TABLES["train_mixed"]], filled / "pages") == []
 
 

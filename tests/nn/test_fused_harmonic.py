@@ -29,7 +29,7 @@ def test_the_view(boundary, places, count):
     samples += [sample_with_hole(12)] if boundary == "dirichlet" and count > 1 else []
     batch = DenseCohort.of(samples, Scales(), DEVICE).batch()
     frame, is_flux = Frame(batch), batch.kind == Kind.NEUMANN
-    arguments = (getattr(frame, places), frame.centres, batch.normals, frame.lengths, frame.ends, 1e-5, is_flux)
+    arguments = (getattr(frame, places), frame.centres, batch.normals, frame.lengths, frame.ends, is_flux)
     ours = fused_view(*arguments, with_flux=True, with_distance=True, half=False)
     theirs = view(*arguments)
     for name in ("features", "log_measure", "distance", "flux", "corner_flux"):

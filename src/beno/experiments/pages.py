@@ -50,17 +50,18 @@ def as_markdown(table: Table, known: Known) -> str:
         lines += ["", f"## {MEASURES[measure][0]}", "", *_measured(table, known, measure)]
     absent = [row.label for row, of_row in known.items() if not of_row]
     if absent:
-        lines += ["", f"Not trained yet: {', '.join(absent)}."]
+        lines += ["", f"Not trained yet: {'; '.join(absent)}."]
     return "\n".join(lines) + "\n"
 
 
 INTRODUCTION = (
-    "Mean ± deviation over the test samples. In italics the paper's figure (its own data) and ours less the paper's."
+    "Mean ± deviation over the test samples. In italics the paper's figure, on its own data, and ours less the paper's."
+    " Absolute errors are in the units of u, which is larger here than in the paper's data."
 )
 
 
 def _facts(row: Row, cell: Cell) -> str:
-    trained, device = cell["trained"], cell["device"]
+    trained, device = cell["trained"], cell["trained"]["device"]
     shared = trained["side_by_side"]
     seconds = f"{trained['seconds']:.0f}" + (f", {shared} side by side" if shared > 1 else "")
     facts = [row.label, trained["epochs"], trained["best_epoch"], seconds, f"{trained['parameters']:,}"]
@@ -81,7 +82,7 @@ def _measured(table: Table, known: Known, measure: str) -> list[str]:
         if ours:
             lines.append(f"| **{row.label}** | " + " | ".join(both(ours.get(c)) for c in columns) + " |")
         if any(theirs.values()):
-            lines.append("| *paper* | " + " | ".join(both(theirs[c]) for c in columns) + " |")
+            lines.append(f"| *the paper's {row.label}* | " + " | ".join(both(theirs[c]) for c in columns) + " |")
         if ours and any(theirs.values()):
             gaps = [
                 (mine[0] - his[0]) * unit if (mine := ours.get(c)) and (his := theirs[c]) else None for c in columns

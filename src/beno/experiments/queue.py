@@ -20,6 +20,7 @@ from beno.experiments.cells import Cells
 from beno.experiments.tables import TEST_SEED, TRAINING_SEED, Row, Table, Training
 from beno.making import make
 from beno.operator import BEST, LearnedOperator
+from beno.provenance import provenance
 from beno.random_problems import Family
 from beno.training import PRESETS, STATE, Run, TrainingConfig, make_fabric
 
@@ -141,6 +142,7 @@ class Queue:
             "side_by_side": self.effort.side_by_side,
             "parameters": sum(parameter.numel() for parameter in run.network.parameters()),
             "seed": training.seed,
+            "device": provenance()["device"],
         }
         with whole_file_or_none(done) as unfinished:
             unfinished.write_text(json.dumps(facts, indent=1))

@@ -50,10 +50,6 @@ class HarmonicConfig:
     rank: int = 32  # of the part of the correction that is a product of point and panel
     boundary: str = "dirichlet"  # which kinds of walls: dirichlet, neumann, or mixed for all three
     coefficient: bool = False  # Darcy
-    slopes: bool = True  # see the coefficient's slope and what it makes of it (`medium`), not its log alone
-    # Tell corners between walls of unlike kinds from others, wherever the kind changes; weights from before do not.
-    unlike_corners: bool = True
-    grazing: float = 1e-5  # the smallest angle to its own wall, about a corner, at which a panel's kernel is told apart
 
     def __post_init__(self) -> None:
         for name in ("width", "layers", "heads", "pair_width", "rank"):
@@ -73,12 +69,12 @@ class HarmonicConfig:
     @property
     def medium_columns(self) -> int:
         """How many features of the coefficient points and panels have."""
-        return self.coefficient * (COLUMNS if self.slopes else 1)
+        return self.coefficient * COLUMNS
 
     @property
     def pair_features(self) -> int:
         """What is seen of a panel; in a medium, also what is between. Half precision likes multiples of eight."""
-        return FEATURES + 8 * (self.coefficient and self.slopes)
+        return FEATURES + 8 * self.coefficient
 
     @property
     def corrections(self) -> int:
@@ -196,7 +192,7 @@ class Harmonic(nn.Module):
         device: torch.device | str = "cpu",
         variety: Variety | None = None,
     ) -> DenseCohort:
-        return DenseCohort.of(samples, scales, device, variety, config.unlike_corners)
+        return DenseCohort.of(samples, scales, device, variety)
 
     def forward(self, batch: DenseBatch) -> Float[Tensor, "s n"]:
         """u at every point, in the units of the batch."""
@@ -259,18 +255,15 @@ class Harmonic(nn.Module):
         if config.coefficient:
             # The measure and the flux of a smooth coefficient go with the root of its ratio, to first order.
             ratio = (batch.medium_at_panels[:, None, :, 0] - batch.medium[:, some, None, 0]) / 2
-            log_measure = log_measure + ratio
-            if config.slopes:
-                between = Between(batch.medium[:, some], batch.medium_at_panels, ratio, seen.distance * frame.size)
-                features = torch.cat([features, between.features], dim=-1)
-                log_measure = log_measure + between.screening
+            between = Between(batch.medium[:, some], batch.medium_at_panels, ratio, seen.distance * frame.size)
+            features = torch.cat([features, between.features], dim=-1)
+            log_measure = log_measure + ratio + between.screening
         correction = self.pair(points, panels, features).unbind(-1)
         if config.boundary == "neumann":
             return self._flux(seen, ratio, *correction) * batch.lengths[:, None]
         if config.boundary == "mixed":
             kind = batch.kind[:, None, :]
-            robin = _robin_log_measure if config.unlike_corners else _first_robin_log_measure
-            drawn = robin(seen, frame.lengths, frame.alpha)
+            drawn = _robin_log_measure(seen, frame.lengths, frame.alpha)
             log_measure = torch.where(kind == Kind.ROBIN, drawn if ratio is None else drawn + ratio, log_measure)
             hidden = torch.where(batch.real & (batch.kind != Kind.NEUMANN), 0.0, NEVER)
         logit = log_measure + correction[0]
@@ -289,23 +282,20 @@ class Harmonic(nn.Module):
     def _view(self, batch: DenseBatch, frame: "Frame", places: Float[Tensor, "s a 2"]) -> View:
         config = self.config
         is_flux = batch.kind == Kind.NEUMANN
-        arguments = (places, frame.centres, batch.normals, frame.lengths, frame.ends, config.grazing)
+        arguments = (places, frame.centres, batch.normals, frame.lengths, frame.ends, is_flux)
         with_flux = config.boundary != "dirichlet"
-        if places.device.type != "cuda" or not config.unlike_corners:
-            return view(*arguments, is_flux if config.unlike_corners else None, with_flux)
+        if places.device.type != "cuda":
+            return view(*arguments, with_flux)
         from beno.nn.fused_view import fused_view
 
         half = torch.is_autocast_enabled("cuda")
-        return fused_view(*arguments, is_flux, with_flux, with_flux or config.coefficient, half)
+        return fused_view(*arguments, with_flux, with_flux or config.coefficient, half)
 
     def _flux(
         self, seen: View, ratio: Tensor | None, factor: Tensor, term: Tensor, *shares: Tensor
     ) -> Float[Tensor, "s m p"]:
         kernel = seen.flux
-        if self.config.unlike_corners:
-            corners = sum((1 + share) * gain for share, gain in zip(shares, seen.corner_flux, strict=True))
-        else:
-            corners = sum(share * (flux - kernel) for share, flux in zip(shares, seen.corner_flux, strict=True))
+        corners = sum((1 + share) * gain for share, gain in zip(shares, seen.corner_flux, strict=True))
         flux = kernel * (1 + factor) + corners + term
         return flux if ratio is None else flux * ratio.exp()
 
@@ -352,16 +342,6 @@ def _robin_log_measure(
     """That of a flux of alpha, whose potential ends where it is absorbed: after 1 / alpha, or at other walls."""
     alpha = alpha[:, None, :].clamp(min=1e-6)
     return torch.log(lengths[:, None] * alpha * torch.log1p(1 / ((alpha + OTHER_WALLS) * seen.distance)) / math.pi)
-
-
-def _first_robin_log_measure(
-    seen: View, lengths: Float[Tensor, "s p"], alpha: Float[Tensor, "s p"]
-) -> Float[Tensor, "s m p"]:
-    """Near a Robin wall a flux's logarithm, in the distance an angle."""
-    alpha, distance = alpha[:, None, :].clamp(min=1e-6), seen.distance
-    near = alpha * torch.log1p(1 / (alpha * distance)) / math.pi
-    share = alpha * distance / (1 + alpha * distance)
-    return torch.logaddexp(torch.log(lengths[:, None] * near), seen.log_measure + torch.log(share))
 
 
 def _place(places: Float[Tensor, "s m 2"]) -> Float[Tensor, "s m features"]:

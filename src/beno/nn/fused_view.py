@@ -12,7 +12,7 @@ import triton.language as tl
 from torch import Tensor
 
 from beno.lattice import ROWS
-from beno.nn.pairs import FEATURES, FLUX_REACH, LARGEST_GAIN, NEAREST, REACH, SMALLEST_ANGLE, TINY, View, table
+from beno.nn.pairs import FEATURES, FLUX_REACH, GRAZING, LARGEST_GAIN, NEAREST, REACH, SMALLEST_ANGLE, TINY, View, table
 
 PLACES, PANELS = 4, 64  # that one program looks at
 PI: tl.constexpr = tl.constexpr(math.pi)
@@ -60,8 +60,9 @@ def _lookup(values, away, along, inside, LAST: tl.constexpr):
 
 @triton.jit
 def _corner(
-    away, to_corner, log_distance, log_straight, s, beside, angle, unlike, grazing,
+    away, to_corner, log_distance, log_straight, s, beside, angle, unlike,
     CORNER_REACH: tl.constexpr, FLUX: tl.constexpr, GAIN: tl.constexpr, EDGE: tl.constexpr, LEAST: tl.constexpr,
+    GRAZE: tl.constexpr,
 ):  # fmt: skip
     """How strongly an end of a panel's wall is felt, what it adds to the measure, the measure, what a flux gains."""
     log_rho = 0.5 * tl.log(tl.maximum(to_corner * to_corner + away * away, LEAST))
@@ -71,7 +72,7 @@ def _corner(
     slope = tl.where(unlike, power / 2, power)
     log_s = tl.log(s)
     rho_k, s_k = tl.exp(slope * log_rho), tl.exp(slope * log_s)
-    turned = tl.minimum(tl.maximum(slope * theta, grazing), PI - EDGE)
+    turned = tl.minimum(tl.maximum(slope * theta, GRAZE), PI - EDGE)
     sine, cosine = tl.sin(turned / 2), tl.cos(turned / 2)
     gap = (rho_k - s_k) * (rho_k - s_k)
     near = tl.maximum(gap + 4 * rho_k * s_k * sine * sine, LEAST)
@@ -102,10 +103,10 @@ def _primitive(end, away):
 def _view_kernel(
     features, log_measure_out, distance_out, flux_out, corner_flux_before, corner_flux_after,
     places, centres, normals, lengths, ends, is_flux, dirichlet_table, neumann_table,
-    count_places, count_panels, grazing,
+    count_places, count_panels,
     WITH_FLUX: tl.constexpr, WITH_DISTANCE: tl.constexpr, LAST: tl.constexpr, CLOSEST: tl.constexpr,
     CORNER_REACH: tl.constexpr, LOG_FLUX: tl.constexpr, GAIN: tl.constexpr, EDGE: tl.constexpr, LEAST: tl.constexpr,
-    A: tl.constexpr, B: tl.constexpr,
+    GRAZE: tl.constexpr, A: tl.constexpr, B: tl.constexpr,
 ):  # fmt: skip
     sample = tl.program_id(2).to(tl.int64)
     a = tl.program_id(0) * A + tl.arange(0, A)
@@ -145,12 +146,12 @@ def _view_kernel(
     own = tl.where(own_flux, 1.0, -1.0)
     to_corner0, to_corner1 = s0 - along, s1 + along
     strength0, gain0, measure0, flux0 = _corner(
-        away, to_corner0, log_distance, log_straight, s0, beside0, angle0, own * sign0 < 0, grazing,
-        CORNER_REACH, LOG_FLUX, GAIN, EDGE, LEAST,
+        away, to_corner0, log_distance, log_straight, s0, beside0, angle0, own * sign0 < 0,
+        CORNER_REACH, LOG_FLUX, GAIN, EDGE, LEAST, GRAZE,
     )  # fmt: skip
     strength1, gain1, measure1, flux1 = _corner(
-        away, to_corner1, log_distance, log_straight, s1, beside1, angle1, own * sign1 < 0, grazing,
-        CORNER_REACH, LOG_FLUX, GAIN, EDGE, LEAST,
+        away, to_corner1, log_distance, log_straight, s1, beside1, angle1, own * sign1 < 0,
+        CORNER_REACH, LOG_FLUX, GAIN, EDGE, LEAST, GRAZE,
     )  # fmt: skip
     log_share = tl.log(length / PI)
     around0 = tl.where(angle0 > PI, log_share + measure0, straight - GAIN)
@@ -197,7 +198,6 @@ def fused_view(
     normals: Tensor,
     lengths: Tensor,
     ends: Tensor,
-    grazing: float,
     is_flux: Tensor,
     with_flux: bool,
     with_distance: bool,
@@ -219,8 +219,8 @@ def fused_view(
         features, log_measure, distance, flux, *(corner_flux if with_flux else (empty, empty)),
         places.contiguous(), centres.contiguous(), normals.contiguous(), lengths.contiguous(), ends.contiguous(),
         is_flux.to(torch.uint8).contiguous(), table("dirichlet", places.device), table("neumann", places.device),
-        count_places, count_panels, grazing,
-        WITH_FLUX=with_flux, WITH_DISTANCE=with_distance, LAST=ROWS, CLOSEST=NEAREST,
+        count_places, count_panels,
+        WITH_FLUX=with_flux, WITH_DISTANCE=with_distance, LAST=ROWS, CLOSEST=NEAREST, GRAZE=GRAZING,
         CORNER_REACH=REACH, LOG_FLUX=math.log(FLUX_REACH),
         GAIN=LARGEST_GAIN, EDGE=SMALLEST_ANGLE, LEAST=TINY, A=PLACES, B=PANELS, num_warps=4,
     )  # fmt: skip

@@ -14,6 +14,7 @@ from beno.lattice import ROWS, dirichlet_correction, neumann_correction
 FEATURES = 16
 REACH = 3.0  # how far out a corner is felt, in lengths of the wall beyond it
 LARGEST_GAIN = 4.0  # by which a corner may change the log of a measure
+GRAZING = 1e-5  # the smallest angle to its own wall, about a corner, at which a panel's kernel is told apart
 SMALLEST_ANGLE = 0.03  # to a wedge's other side, beyond which a panel is not quite out of sight
 FLUX_REACH = 0.35  # in units of the domain, as far as the potential of a flux knows of one corner alone
 TINY = 1e-9
@@ -39,8 +40,7 @@ def view(
     normals: Float[Tensor, "s b 2"],
     lengths: Float[Tensor, "s b"],
     ends: Float[Tensor, "s b 8"],
-    grazing: float,
-    is_flux: Bool[Tensor, "s b"] | None,
+    is_flux: Bool[Tensor, "s b"],
     with_flux: bool = True,
 ) -> View:
     """Everything is measured in units of the domain. Places closer to a panel's own wall than the grazing angle,
@@ -61,11 +61,11 @@ def view(
 
     to_end, beside, angle, sign = (ends.movedim(-1, 0)[first : first + 2, :, None, :] for first in (0, 2, 4, 6))
     to_corner = to_end + torch.stack([-along, along])
-    own = -1.0 if is_flux is None else torch.where(is_flux, 1.0, -1.0)[None, :, None, :]
-    wedge = _Wedge(away, to_corner, to_end, angle, own * sign < 0, grazing)
+    own = torch.where(is_flux, 1.0, -1.0)[None, :, None, :]
+    wedge = _Wedge(away, to_corner, to_end, angle, own * sign < 0)
     # Farther out than a few times the length of the wall beyond it, a corner is not felt.
     strength = torch.rsqrt(1 + (away / (REACH * beside).clamp(min=TINY)).clamp(max=1e4).pow(4)) * (beside > 0)
-    flux = wedge.normalised_flux if is_flux is None else wedge.flux_gain(distance, strength)
+    flux = wedge.flux_gain(distance, strength)
     gain = (wedge.log_measure - torch.log(seen_from / square)).clamp(min=-LARGEST_GAIN, max=LARGEST_GAIN)
     # Behind a panel its angle says nothing. What it sees there it sees around a corner that is more than straight.
     around = torch.where(angle > math.pi, torch.log(length / math.pi) + wedge.log_measure, straight - LARGEST_GAIN)
@@ -120,7 +120,6 @@ class _Wedge:
         s: Float[Tensor, "2 s 1 b"],
         angle: Float[Tensor, "2 s 1 b"],
         unlike: Bool[Tensor, "2 s 1 b"],
-        grazing: float,
     ) -> None:
         log_rho = 0.5 * torch.log((to_corner.square() + away.square()).clamp(min=TINY))
         theta = torch.atan2(away.expand_as(to_corner), to_corner)
@@ -128,7 +127,7 @@ class _Wedge:
         power = math.pi / angle
         slope = torch.where(unlike, power / 2, power)
         log_s = torch.log(s)
-        turned = (slope * theta).clamp(min=grazing, max=math.pi - SMALLEST_ANGLE)
+        turned = (slope * theta).clamp(min=GRAZING, max=math.pi - SMALLEST_ANGLE)
         near, far = self._squares(slope, log_rho, log_s, turned)
         weight = 1 / near + unlike / far
         self.log_measure = (
@@ -153,13 +152,6 @@ class _Wedge:
         like = torch.where(convex, functional.softplus(-spread), -functional.softplus(spread)) * (strength > 0)
         unlike = strength * (torch.log(far) - log_near + 2 * log_distance)
         return torch.where(self._unlike, unlike, like) / (2 * math.pi)
-
-    @property
-    def normalised_flux(self) -> Tensor:
-        """The log of the distance between the powers, whose size is free by a factor: here that of places nearby."""
-        turned = (self._power * self._theta).clamp(max=math.pi)
-        near, _ = self._squares(self._power, self._log_rho, self._log_s, turned)
-        return -(torch.log(near) / 2 + (1 - self._power) * self._log_s - torch.log(self._power)) / math.pi
 
     @staticmethod
     def _squares(power: Tensor, log_rho: Tensor, log_s: Tensor, turned: Tensor) -> tuple[Tensor, Tensor]:
