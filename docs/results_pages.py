@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from beno.experiments import capabilities
 from beno.experiments.cells import Cells
 from beno.experiments.pages import pages as table_pages
 from beno.experiments.tables import TABLES
@@ -126,7 +127,8 @@ def beno_speed() -> str:
 def pages() -> dict[str, str]:
     """By file, all but the introduction, which is written by hand."""
     texts = table_pages(Cells(RESULTS / "tables"), list(TABLES.values()))
-    return texts | {"zero_shot.md": zero_shot(), "harmonic_speed.md": harmonic_speed(), "beno_speed.md": beno_speed()}
+    texts |= {"zero_shot.md": zero_shot(), "harmonic_speed.md": harmonic_speed(), "beno_speed.md": beno_speed()}
+    return texts | {"capabilities.md": capabilities.as_markdown()}
 
 
 if __name__ == "__main__":

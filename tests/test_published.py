@@ -10,7 +10,7 @@ from beno.doctor import diagnose, examine, mend
 from beno.errors import BenoError
 from beno.finite_volume import solve
 from beno.geometry import DIRECTION_NAMES
-from beno.published import read_published
+from beno.published import read_published, with_published_fault
 
 FOLDER = Path(os.environ.get("BENO_PUBLISHED_DATA", Path(__file__).parents[2] / "shared" / "published-data"))
 needs_published_data = pytest.mark.skipif(
@@ -32,6 +32,16 @@ class TestTheAuthorsSample:
         assert report.transposed == 10
         assert report.wrong_walls == ["-x"]
         assert all(sample.misfit[0] > 0.1 and sample.inner_residual < 1e-4 for sample in report.samples)
+
+    def test_its_fault_can_be_put_in_again(self, published):
+        distrusted = np.isin(DIRECTION_NAMES, ["-x"])
+        for sample in published.samples:
+            spoilt = with_published_fault(mend(sample, distrusted))
+            np.testing.assert_allclose(np.sort(spoilt.g), np.sort(sample.g), atol=1e-4)
+            assert examine([spoilt]).wrong_walls == ["-x"]
+            left = spoilt.normals[:, 0] < -0.5
+            order, theirs = np.lexsort(spoilt.centres.T), np.lexsort(sample.centres.T)
+            np.testing.assert_allclose(spoilt.g[order][left[order]], sample.g[theirs][left[order]], atol=1e-4)
 
     def test_every_sample_can_be_mended(self, published):
         distrusted = np.isin(DIRECTION_NAMES, ["-x"])

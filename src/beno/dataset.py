@@ -51,7 +51,7 @@ class Metadata:
     corners: int | str
     resolution: int
     samples: int
-    origin: str  # "generated", "published" or "mended"
+    origin: str  # "generated", "published", "mended" or "spoilt"
     seed: int | None = None
     source_amplitude: float | None = None
     boundary_amplitude: float | None = None

@@ -4,7 +4,7 @@ A set is three arrays: RHS (samples x cells x 4: two coordinates, f, and which c
 in, 0 inside), SOL (samples x cells x 1: u) and BC (samples x faces x 4: x, y, g, and a column of NaN).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -126,3 +126,17 @@ def _fill_between_walls(centres: Float[np.ndarray, "p 2"], resolution: int, wher
     toggles = np.zeros((resolution + 1, resolution), dtype=int)
     np.add.at(toggles, (walls, rows), 1)
     return np.cumsum(toggles, axis=0)[:-1] % 2 == 1
+
+
+def with_published_fault(sample: Sample) -> Sample:
+    """The sample with the fault of the published ones put in: walls that face -x have the values of those that face +y.
+
+    Both in the order of x, and of y where x is the same, as they are copied there. u stays what it was.
+    """
+    facing_left, facing_up = (np.flatnonzero(sample.normals @ towards > 0.5) for towards in ((-1, 0), (0, 1)))
+    if len(facing_left) != len(facing_up):
+        raise BenoError(f"{len(facing_left)} panels face -x and {len(facing_up)} face +y; they must be as many")
+    into, out_of = (faces[np.lexsort(sample.centres[faces].T[::-1])] for faces in (facing_left, facing_up))
+    g = sample.g.copy()
+    g[into] = sample.g[out_of]
+    return replace(sample, g=g)

@@ -16,6 +16,7 @@ from beno.sample import Sample
 SMALLEST_SIDE = 0.3  # of a random window, as a share of the domain's
 CUT_PROBABILITY = 0.5  # of each corner of a window that has cuts
 SMALLEST_CUT, LARGEST_CUT = 0.1, 0.45  # as shares of the window's sides
+SMALLEST_HOLES, LARGEST_HOLES = 0.05, 0.5  # what a blob leaves out, as shares of the box
 MOST_DRAWS = 50
 
 
@@ -70,14 +71,18 @@ def with_parts(sample: Sample, parts: int, seed: int) -> list[Sample]:
 def random_part(rng: np.random.Generator, domain: Domain) -> Bool[np.ndarray, "N N"]:
     """The largest piece of what a rectangle shows of the domain.
 
-    In equal shares a window of any place and size, a window with some of its corners cut away, or a
-    rectangle that lies inside the domain and reaches its walls on every side.
+    In equal shares a window of any place and size, a window with some of its corners cut away, a rectangle
+    that lies inside the domain and reaches its walls on every side, or what a window shows of a blob with holes.
     """
+    most_panels = 4 * domain.resolution  # as many as a window of the whole box has
     for _ in range(MOST_DRAWS):
-        form = int(rng.integers(3))
+        form = int(rng.integers(4))
         inside = _full_rectangle(rng, domain) if form == 0 else _window(rng, domain, with_cuts=form == 1)
+        if form == 3:
+            inside &= _blob(rng, domain.resolution)
         inside = _largest_piece(inside & domain.mask)
-        if inside.sum() >= SMALLEST_SIDE**2 / 2 * domain.mask.sum() and _is_sound(inside):
+        large = inside.sum() >= SMALLEST_SIDE**2 / 2 * domain.mask.sum()
+        if large and _is_sound(inside) and len(Domain.from_mask(inside).panels) <= most_panels:
             return inside
     return domain.mask
 
@@ -96,6 +101,12 @@ def _window(rng: np.random.Generator, domain: Domain, with_cuts: bool) -> Bool[n
     inside = np.zeros_like(domain.mask)
     inside[start[0] : start[0] + size[0], start[1] : start[1] + size[1]] = window
     return inside
+
+
+def _blob(rng: np.random.Generator, resolution: int) -> Bool[np.ndarray, "N N"]:
+    """Where a smooth random field is not small."""
+    field = ndimage.gaussian_filter(rng.normal(size=(resolution, resolution)), resolution / 8, mode="nearest")
+    return field > np.quantile(field, rng.uniform(SMALLEST_HOLES, LARGEST_HOLES))
 
 
 def _full_rectangle(rng: np.random.Generator, domain: Domain) -> Bool[np.ndarray, "N N"]:

@@ -4,15 +4,19 @@ import fcntl
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from beno import paper
+from beno.dataset import Dataset
+from beno.doctor import examine
 from beno.errors import BenoError
 from beno.experiments.figures import COMPARISONS
 from beno.experiments.pages import as_latex, as_markdown, write_pages
 from beno.experiments.queue import Effort, Queue
 from beno.experiments.tables import TABLES
 from beno.models import make_config
+from beno.random_problems import Family
 from tests.test_cli import beno, refused
 
 # A table of three models on few columns.
@@ -152,7 +156,7 @@ def test_the_command_does_all_of_it_in_two_processes(tmp_path):
         "--pages", "pages", "--figures", "figures", cwd=tmp_path,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
-    assert "259 of 259 cells are filled" in result.stdout
+    assert "273 of 273 cells are filled" in result.stdout
     assert len(list((tmp_path / "pages").glob("*.md"))) == len(TABLES)
     drawn = {path.name for path in (tmp_path / "figures").iterdir()}
     names = {"samples", "graphs", "branches", "convergence", *COMPARISONS}
@@ -169,6 +173,17 @@ def test_one_model_of_several_tables(tmp_path):
     assert {cell["trained"]["epochs"] for cell in cells} == {2}
     refused(beno(*words, "--only", "beno2", cwd=tmp_path), "no model 'beno2'")
     assert "0 of 0 cells" in beno("reproduce", "sensitivity", "--only", "fno", cwd=tmp_path).stdout
+
+
+def test_spoilt_data_are_the_right_ones_with_wrong_walls(tmp_path):
+    queue, family = queue_in(tmp_path), Family(resolution=8)
+    with Dataset(queue._dataset(family, 0, 4)) as right, Dataset(queue._dataset(family, 0, 4, spoilt=True)) as spoilt:
+        assert spoilt.metadata.origin == "spoilt"
+        for one, other in ((right[i], spoilt[i]) for i in range(4)):
+            np.testing.assert_array_equal(one.u, other.u)
+            changed = one.g != other.g
+            assert changed.any() and (one.normals[changed] == [-1, 0]).all()
+    assert "-x" in examine([other]).wrong_walls
 
 
 def test_a_share_of_the_device_is_a_share_of_its_time():

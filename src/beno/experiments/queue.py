@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from beno.dataset import Dataset, Metadata, whole_file_or_none
+from beno.dataset import Block, Dataset, Metadata, whole_file_or_none, write
 from beno.errors import BenoError
 from beno.evaluation import evaluate
 from beno.experiments.cells import Cells
@@ -21,6 +21,7 @@ from beno.experiments.tables import TEST_SEED, TRAINING_SEED, Row, Table, Traini
 from beno.making import make
 from beno.operator import BEST, LearnedOperator
 from beno.provenance import provenance
+from beno.published import with_published_fault
 from beno.random_problems import Family
 from beno.training import PRESETS, STATE, Run, TrainingConfig, make_fabric
 
@@ -63,8 +64,7 @@ class Effort:
 
     def config(self, training: Training) -> TrainingConfig:
         preset = PRESETS["harmonic" if training.model == "harmonic" else "fast"]
-        parts = preset.parts if training.parts is None else training.parts
-        config = replace(preset, epochs=self.epochs, seed=training.seed, parts=parts, checkpoint_every=10)
+        config = replace(preset, epochs=self.epochs, seed=training.seed, checkpoint_every=10, **training.changes)
         if self.smoke:
             config = replace(config, batch_size=4, precision="32-true", symmetries=False, parts=min(config.parts, 1))
         return config
@@ -117,7 +117,8 @@ class Queue:
     def _train(self, training: Training, deadline: float, say: Callable[[str], None]) -> dict[str, Any] | None:
         """What is known of a training that has ended; None if the time was over before it had."""
         folder = self.folder / training.name
-        data = self._dataset(self.effort.family(training.family), TRAINING_SEED, self.effort.samples)
+        family = self.effort.family(training.family)
+        data = self._dataset(family, TRAINING_SEED, self.effort.samples, training.spoilt)
         done = folder / "done.json"
         if done.exists():
             return json.loads(done.read_text())
@@ -155,21 +156,30 @@ class Queue:
         for column in columns:
             family = self.effort.family(table.columns[column])
             seed = TEST_SEED + int(family.corners)
-            with Dataset(self._dataset(family, seed, self.effort.test_samples)) as dataset:
+            spoilt = column in table.spoilt
+            with Dataset(self._dataset(family, seed, self.effort.test_samples, spoilt)) as dataset:
                 figures = evaluate(operator, dataset, "all").summary()
             facts = {"figures": figures, "trained": trained, "trained_on": asdict(row.training.family)}
-            self.cells.write(table, row, column, facts | {"tested_on": asdict(family) | {"seed": seed}})
+            self.cells.write(
+                table, row, column, facts | {"tested_on": asdict(family) | {"seed": seed, "spoilt": spoilt}}
+            )
             say(f"{table.name}, {row.label}, {column}: {figures['relative_l2']:.4f}")
 
-    def _dataset(self, family: Family, seed: int, samples: int) -> Path:
-        name = f"{family.equation}-{family.boundary}-{family.corners}-{family.resolution}-{seed}.h5"
-        path = self.folder / "data" / name
+    def _dataset(self, family: Family, seed: int, samples: int, spoilt: bool = False) -> Path:
+        name = f"{family.equation}-{family.boundary}-{family.corners}-{family.resolution}-{seed}"
+        path = self.folder / "data" / f"{name}{'-spoilt' * spoilt}.h5"
         path.parent.mkdir(exist_ok=True)
+        expected = Metadata.of_family(family, seed, samples)
+        if spoilt:
+            right, expected = self._dataset(family, seed, samples), replace(expected, origin="spoilt")
         with _lock(path.with_suffix(".lock"), wait=True):
-            if not path.exists():
+            if not path.exists() and spoilt:
+                with Dataset(right) as dataset:
+                    blocks = (Block.pack([with_published_fault(dataset[index])]) for index in range(samples))
+                    write(path, expected, blocks)
+            elif not path.exists():
                 make(family, seed, samples, path)
         with Dataset(path) as dataset:
-            expected = Metadata.of_family(family, seed, samples)
             if replace(dataset.metadata, beno_version="") != replace(expected, beno_version=""):
                 raise BenoError(f"{path} holds {dataset.metadata}, where {expected} is needed: use another folder")
         return path
