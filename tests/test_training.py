@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -165,17 +166,29 @@ class TestRefused:
         with pytest.raises(BenoError, match="holds a run already"):
             run_in(unbroken, data)
 
+    def test_a_state_that_is_none(self, unbroken, data, tmp_path):
+        folder = tmp_path / "run"
+        shutil.copytree(unbroken, folder)
+        shutil.copy(folder / BEST, folder / STATE)
+        with pytest.raises(BenoError, match="is no state of a run"):
+            run_in(folder, data, resume=True)
+
+    def test_a_place_that_is_no_folder(self, data, tmp_path):
+        (tmp_path / "run").write_text("")
+        with pytest.raises(BenoError, match="cannot write"):
+            run_in(tmp_path / "run", data)
+
     def test_nothing_to_resume(self, data, tmp_path):
         with pytest.raises(BenoError, match="no run to resume"):
             run_in(tmp_path / "none", data, resume=True)
 
     def test_resuming_with_another_configuration(self, unbroken, data):
-        with pytest.raises(BenoError, match="begun with another training"):
+        with pytest.raises(BenoError, match=r"begun with another training: learning_rate 0.*where 1\.0"):
             run_in(unbroken, data, replace(CONFIG, learning_rate=1.0), resume=True)
 
     def test_resuming_with_other_data(self, unbroken, tmp_path):
         make(Family(corners=0, resolution=8), 1, 25, tmp_path / "other.h5")
-        with pytest.raises(BenoError, match="begun with another data"):
+        with pytest.raises(BenoError, match="begun with another data: corners"):
             run_in(unbroken, tmp_path / "other.h5", resume=True)
 
     def test_too_few_samples(self, tmp_path):

@@ -8,7 +8,7 @@ import json
 import math
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -317,6 +317,7 @@ class Run:
             raise BenoError(f"{self.folder} holds a run already; --resume goes on with it, another folder starts anew")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
+            (self.folder / LOG).open("a").close()
         except OSError as error:
             raise BenoError(f"cannot write {self.folder}: {error.strerror}") from error
 
@@ -337,7 +338,10 @@ class Run:
             ("training", _fixed(header.training), _fixed(self.header.training)),
         ):
             if stored != given:
-                raise BenoError(f"{self.folder} was begun with another {what}: {stored}, where {given} is given now")
+                raise BenoError(f"{self.folder} was begun with another {what}: {_difference(stored, given)}")
+        missing = {f"model.{name}" for name in self.network.state_dict()} - set(tensors)
+        if missing or "seconds" not in tensors:
+            raise BenoError(f"{self.folder / STATE} is no state of a run: {min(missing, default='seconds')} is missing")
         self.network.load_state_dict(
             {n.removeprefix("model."): t for n, t in tensors.items() if n.startswith("model.")}
         )
@@ -406,6 +410,16 @@ def close_fabric(fabric: Fabric) -> None:
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         fabric.barrier()
         torch.distributed.destroy_process_group()
+
+
+def _difference(stored: Any, given: Any) -> str:
+    """What two settings, or sets of them, differ in."""
+    if is_dataclass(stored) and is_dataclass(given):
+        stored, given = asdict(stored), asdict(given)  # type: ignore[arg-type]
+    if not isinstance(stored, dict) or not isinstance(given, dict):
+        return f"{stored}, where {given} is given now"
+    names = [name for name in {**stored, **given} if stored.get(name) != given.get(name)]
+    return ", ".join(f"{name} {stored.get(name)}, where {given.get(name)} is given now" for name in names)
 
 
 def _fixed(training: dict[str, Any]) -> dict[str, Any]:
