@@ -1,6 +1,8 @@
 """A dataset gives back what was put in, or says in one line why it cannot."""
 
+import os
 import resource
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -229,3 +231,21 @@ def test_a_disk_that_is_full_leaves_a_message_and_no_file(tmp_path):
     assert result.returncode == 1, (result.returncode, result.stderr)
     assert "BenoError: cannot write" in result.stderr and "File too large" in result.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interruption_while_it_is_written_is_not_lost(tmp_path):
+    """HDF5 swallows what is raised while it calls back; the file is not left half-written either."""
+    before = signal.getsignal(signal.SIGINT)
+    blocks = []
+
+    def interrupted():
+        for block in [Block.pack(samples_of(Family(resolution=8), 2))] * 2:
+            os.kill(os.getpid(), signal.SIGINT)
+            blocks.append(block)
+            yield block
+
+    metadata = Metadata.of_family(Family(resolution=8), 0, 4)
+    with pytest.raises(KeyboardInterrupt):
+        write(tmp_path / "data.h5", metadata, interrupted())
+    assert len(blocks) == 1 and not list(tmp_path.iterdir())
+    assert signal.getsignal(signal.SIGINT) is before

@@ -2,6 +2,8 @@
 
 import json
 import os
+import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
@@ -194,18 +196,29 @@ def _append(file: h5py.File, name: str, values: np.ndarray) -> None:
 class _Sink:
     """A file for HDF5 to write to, which crashes when a write fails as it closes, on a full disk say.
 
-    So this one keeps the first error to itself until it is asked, and lets everything after it pass.
+    So this one keeps the first error to itself until it is asked, and lets everything after it pass. An
+    interruption is kept in the same way: raised while HDF5 calls back, it would be lost.
     """
 
     def __init__(self, path: Path, lasting: bool) -> None:
         self._file = open(path, "w+b", buffering=0)  # noqa: SIM115 (closed on exit)
         self._lasting = lasting  # to survive a loss of power, and not only of the process
-        self._error: OSError | None = None
+        self._error: OSError | KeyboardInterrupt | None = None
+        self._handlers: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> "_Sink":
+        if threading.current_thread() is threading.main_thread():
+            for sent in (signal.SIGINT, signal.SIGTERM):
+                if callable(signal.getsignal(sent)):
+                    self._handlers[sent] = signal.signal(sent, self._interrupt)
         return self
 
+    def _interrupt(self, *_: object) -> None:
+        self._error = self._error or KeyboardInterrupt()
+
     def __exit__(self, *details: object) -> None:
+        for sent, handler in self._handlers.items():
+            signal.signal(sent, handler)
         if self._lasting:
             self._attempt(lambda: os.fsync(self._file.fileno()))
         self._file.close()
