@@ -11,7 +11,7 @@ from beno.finite_volume import solve
 from beno.problem import Kind
 from beno.random_problems import Family
 from beno.sample import Sample
-from beno.subdomain import part_of, random_part
+from beno.subdomain import part_of, random_part, with_parts
 from tests.strategies import problems
 
 
@@ -22,6 +22,23 @@ def test_a_part_satisfies_the_scheme(problem, seed, new_walls):
     expected = part.u - part.u.mean() if part.problem.is_pure_neumann else part.u
     np.testing.assert_allclose(solve(part.problem.balanced()).u, expected, atol=1e-7 * (1 + np.abs(part.u).max()))
     assert diagnose(part).judged
+
+
+@given(problems(), st.integers(0, 2**32 - 1))
+def test_a_moved_part_is_a_solved_problem_in_the_box(problem, seed):
+    sample = Sample.of(solve(problem))
+    for part in with_parts(sample, 2, seed)[1:]:
+        assert (part.domain.points.min(axis=0) > 0).all() and (part.domain.points.max(axis=0) < 1).all()
+        np.testing.assert_allclose(part.domain.panels.centres, part.centres, atol=1e-12)
+        expected = part.u - part.u.mean() if part.problem.is_pure_neumann else part.u
+        np.testing.assert_allclose(solve(part.problem.balanced()).u, expected, atol=1e-7 * (1 + np.abs(part.u).max()))
+
+
+def test_parts_of_crosses_reach_the_corners_of_the_box():
+    samples = [Sample.of(solve(Family(resolution=16).problem(0, index))) for index in range(20)]
+    assert not any(sample.domain.mask[0, 0] for sample in samples)
+    parts = [part for seed, sample in enumerate(samples) for part in with_parts(sample, 4, seed)[1:]]
+    assert sum(part.domain.mask[0, 0] for part in parts) >= 3
 
 
 def test_the_whole_is_a_part_of_itself():

@@ -4,8 +4,10 @@ At a wall that the part has and the whole has not, the value is the one between 
 which the scheme's flow is kept: so the part satisfies the scheme as the whole does, to rounding.
 """
 
+from dataclasses import replace
+
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 from scipy import ndimage
 
 from beno.errors import BenoError
@@ -62,10 +64,24 @@ def part_of(sample: Sample, inside: Bool[np.ndarray, "N N"], new_walls: Kind = K
 
 
 def with_parts(sample: Sample, parts: int, seed: int) -> list[Sample]:
-    """The sample, and after it so many parts of it, the same ones for the same seed."""
+    """The sample, and after it so many parts of it, each moved to some place, the same ones for the same seed."""
     rng = np.random.default_rng(seed)
     new_walls = Kind.NEUMANN if (sample.kind == Kind.NEUMANN).all() else Kind.DIRICHLET
-    return [sample, *(part_of(sample, random_part(rng, sample.domain), new_walls) for _ in range(parts))]
+    drawn = (part_of(sample, random_part(rng, sample.domain), new_walls) for _ in range(parts))
+    return [sample, *(moved(part, random_move(rng, part.domain)) for part in drawn)]
+
+
+def moved(sample: Sample, cells: Int[np.ndarray, " 2"]) -> Sample:
+    """The same problem so many cells further on: the equation does not mind."""
+    shift = cells / sample.resolution
+    return replace(sample, points=sample.points + shift, centres=sample.centres + shift)
+
+
+def random_move(rng: np.random.Generator, domain: Domain) -> Int[np.ndarray, " 2"]:
+    """Along each axis to either end of the box or, as often, anywhere: so places are seen that the whole has not."""
+    least, most = -domain.cells.min(axis=0), domain.resolution - 1 - domain.cells.max(axis=0)
+    anywhere = rng.integers(least, most + 1)
+    return np.choose(rng.integers(3, size=2), (least, most, anywhere))
 
 
 def random_part(rng: np.random.Generator, domain: Domain) -> Bool[np.ndarray, "N N"]:
