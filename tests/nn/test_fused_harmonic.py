@@ -18,6 +18,7 @@ if not (torch.cuda.is_available() or INTERPRETED):
     pytest.skip("no GPU, and TRITON_INTERPRET is not set", allow_module_level=True)
 
 fused_view = pytest.importorskip("beno.nn.fused_view").fused_view
+FusedNorm = pytest.importorskip("beno.nn.fused").FusedNorm
 DEVICE = "cpu" if INTERPRETED else "cuda"
 
 
@@ -60,3 +61,18 @@ def test_the_pair_network_and_its_gradients(boundary, coefficient):
     assert (ours - theirs).abs().max() < 5e-3 * theirs.abs().max()
     for theirs, ours in zip(*slopes, strict=True):
         assert (ours - theirs).abs().max() < 1e-2 * theirs.abs().max()
+
+
+def test_a_layer_norm_and_its_gradients():
+    torch.manual_seed(0)
+    norm = torch.nn.LayerNorm(32).to(DEVICE)
+    torch.nn.init.normal_(norm.weight)
+    torch.nn.init.normal_(norm.bias)
+    x = torch.randn(3, 21, 32, device=DEVICE, requires_grad=True)
+    weight = torch.randn_like(x)
+    theirs = norm(x)
+    ours = FusedNorm.apply(x.flatten(0, 1), norm.weight[None, None], norm.bias[None, None], None).view(x.shape)
+    assert torch.allclose(ours, theirs, atol=1e-5)
+    expected, slopes = (torch.autograd.grad((y * weight).sum(), [x, norm.weight, norm.bias]) for y in (theirs, ours))
+    for one, other in zip(expected, slopes, strict=True):
+        assert torch.allclose(one, other, atol=1e-4)
