@@ -26,8 +26,8 @@ from beno.dataset import Metadata
 from beno.dense import DenseBatch, DenseCohort
 from beno.errors import BenoError
 from beno.medium import COLUMNS
-from beno.nn.branch import fused_kernels
 from beno.nn.pairs import FEATURES, View, view
+from beno.nn.segments import fused_kernels
 from beno.problem import Kind
 from beno.sample import Sample
 from beno.scaling import Scales
