@@ -23,6 +23,7 @@ def reproduce(
     side_by_side: Annotated[int, typer.Option(help="How many trainings share the device.", min=1)] = 1,
     epochs: Annotated[int | None, typer.Option(help="Of each training, at most; else 1000.", min=1)] = None,
     only: Annotated[list[str] | None, typer.Option(help="Rows of this model alone, as beno; may be repeated.")] = None,
+    train: Annotated[bool, typer.Option(help="Or write pages and draw figures from what there is.")] = True,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
 ) -> None:
     """Fill the paper's tables: train what is missing, save each cell as soon as it is known, go on the next time."""
@@ -48,12 +49,13 @@ def reproduce(
     chosen = list(TABLES.values()) if "all" in names else [TABLES[name] for name in names]
     chosen = [table.of_models(only) for table in chosen] if only else chosen
     limit = parse_duration(time_limit) if time_limit else float("inf")
+    limit = limit if train else 0.0
     effort = Effort.least() if smoke else Effort()
     effort = replace(effort, epochs=epochs or effort.epochs, side_by_side=side_by_side)
     queue = Queue(folder, results, effort, device)
     beside = [
         multiprocessing.get_context("spawn").Process(target=queue.fill, args=(chosen, limit, print))
-        for _ in range(side_by_side - 1)
+        for _ in range(side_by_side - 1 if train else 0)
     ]
     for process in beside:
         process.start()
