@@ -117,7 +117,7 @@ def beno_speed() -> str:
         "faster than the authors' code there, which takes "
         f"{figures['authors_train_ms']} ms to train and {figures['authors_infer_ms']} ms to infer.",
         "The floor is what the step's products (GFLOP) or its least bytes (MB) take at the speed of a large",
-        "product and of a large copy, whichever is longer.",
+        "product and of a large copy, whichever is longer. " + figures.get("note", "").capitalize(),
         "",
         *table(head, rows),
     ]

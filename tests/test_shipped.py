@@ -1,5 +1,6 @@
 """The operators that come with the package keep their laws and their promises, from the files that ship."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -56,7 +57,8 @@ def test_they_are_as_good_as_the_results_say(operators, name):
             problem = family.problem(seed=31, index=index)
             errors.append(relative_l2(operator.solve(problem).u, solve(problem).u))
         promised = cells[column]["figures"]
-        assert np.mean(errors) < promised["relative_l2"] + 3 * promised["relative_l2_deviation"]
+        # Four samples' mean deviates by half of what one does.
+        assert np.mean(errors) < promised["relative_l2"] + 1.5 * promised["relative_l2_deviation"] + 1e-6
 
 
 @settings(deadline=None, max_examples=15)
@@ -119,3 +121,20 @@ def test_a_hole_within_reach_of_the_mixed_operator(operators):
     kind = np.where(domain.panels.ring == 1, Kind.NEUMANN, Kind.DIRICHLET)
     problem = poisson(domain, 0.0, np.where(kind == Kind.NEUMANN, 0.0, domain.panels.centres[:, 0]), kind)
     assert relative_l2(operators["poisson-mixed"].solve(problem).u, solve(problem).u) < 0.3
+
+
+def test_robin_walls_without_alpha_are_neumann_walls(operators):
+    neumann = Family(boundary="neumann").problem(5, 0)
+    robin = replace(neumann, kind=np.full_like(neumann.kind, Kind.ROBIN))
+    np.testing.assert_allclose(beno.solve(robin).u, beno.solve(neumann).u)
+    assembled = operators["poisson-neumann"].assemble(neumann.domain, kind=Kind.ROBIN)
+    np.testing.assert_allclose(assembled(neumann.source, neumann.g), beno.solve(neumann).u, atol=1e-5)
+
+
+@pytest.mark.parametrize("name, kind", [("poisson-neumann", Kind.NEUMANN), ("poisson-dirichlet", Kind.DIRICHLET)])
+def test_no_right_hand_sides_have_no_solutions(operators, name, kind):
+    domain = Domain.square(8)
+    assembled = operators[name].assemble(domain, kind=kind)
+    none = np.zeros((0, len(domain.points))), np.zeros((0, len(domain.panels)))
+    assert assembled(*none).shape == none[0].shape
+    assert assembled(none[0], 0.0).shape == none[0].shape

@@ -29,9 +29,8 @@ class AssembledOperator:
         self.shape, self._problem = shape, problem
         device = next(model.parameters()).device
         panels, points = len(shape.lengths), len(shape.points)
-        kind = np.zeros(panels, dtype=np.int8) if problem is None else problem.kind
         alpha = np.zeros(panels) if problem is None else problem.alpha
-        self._kind = np.where((kind == Kind.ROBIN) & (alpha == 0), Kind.NEUMANN, kind)
+        self._kind = np.full(panels, Kind.DIRICHLET) if problem is None else problem.acting_kind
         self._unit = self._tensor(np.where(self._kind == Kind.ROBIN, alpha, 1.0), device)
         self._alpha = self._tensor(alpha, device)
         self._is_free = bool((self._kind == Kind.NEUMANN).all())
@@ -82,7 +81,7 @@ class AssembledOperator:
         return solved if isinstance(f, Tensor) or isinstance(g, Tensor) else solved.cpu().numpy()
 
     def _solve(self, f: Float[Tensor, "k n"], g: Float[Tensor, "k p"]) -> Float[Tensor, "k n"]:
-        count = max(len(f), len(g))
+        count = next(iter({len(f), len(g)} - {1}), 1)
         f, g = f.expand(count, -1), g.expand(count, -1)
         if self._is_free and self._problem is not None:
             self._require_balance(f, g, self._problem)

@@ -282,7 +282,7 @@ def require_file_place(path: Path) -> Path:
 def whole_file_or_none(path: Path) -> Iterator[Path]:
     """A name to write under, which becomes the path when all is written and is removed when not."""
     path = require_file_place(path)
-    unfinished = path.with_name(f".{path.name}.unfinished")
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")  # its own, if others write there too
     try:
         yield unfinished
         os.replace(unfinished, path)

@@ -68,8 +68,8 @@ class Reduced:
             at_points = np.concatenate([at_points, np.stack(further, axis=1)])
         given = np.stack([np.zeros_like(sample.g), sample.g], axis=1)
         trace = np.stack([v.data(problem) for v in potentials], axis=1)
-        # A Robin wall without alpha is a Neumann wall; elsewhere its data are those of the value that it draws u to.
-        kind = np.where((sample.kind == Kind.ROBIN) & (sample.alpha == 0), Kind.NEUMANN, sample.kind)
+        # A Robin wall's data are those of the value that it draws u to.
+        kind = problem.acting_kind
         medium, at_panels = media(problem, sample.points, sample.coefficient)
         unit = scales.solution * np.where(kind == Kind.ROBIN, sample.alpha, 1.0)
         return cls(

@@ -114,7 +114,7 @@ class LearnedOperator:
 
     def _require_trained_for(self, problem: Problem) -> None:
         problem.require_solvable()
-        self._require_kinds(problem.equation, {Kind(kind) for kind in np.unique(problem.kind)})
+        self._require_kinds(problem.equation, {Kind(kind) for kind in np.unique(problem.acting_kind)})
         if problem.is_pure_neumann and self.header.data.boundary != "neumann":
             raise BenoError(f"this {self.header.model} needs a wall that fixes u; with Neumann walls alone none does")
 

@@ -47,9 +47,14 @@ class Problem:
         return np.ones(len(self.g)) if self.panel_coefficient is None else self.panel_coefficient
 
     @cached_property
+    def acting_kind(self) -> Int[np.ndarray, " p"]:
+        """What the walls do: a Robin wall without alpha is a Neumann wall."""
+        return np.where((self.kind == Kind.ROBIN) & (self.alpha == 0), Kind.NEUMANN, self.kind)
+
+    @cached_property
     def is_pure_neumann(self) -> bool:
         """Whether u is fixed only up to a constant."""
-        return not ((self.kind == Kind.DIRICHLET) | (self.alpha > 0)).any()
+        return bool((self.acting_kind == Kind.NEUMANN).all())
 
     @property
     def imbalance(self) -> float:
@@ -66,7 +71,8 @@ class Problem:
         if abs(self.imbalance) > BALANCE_TOLERANCE * size:
             raise BenoError(
                 f"a pure Neumann problem needs the integral of f ({self._source_total:.6g}) to equal the flux "
-                f"of g ({self._outflow_total:.6g}); they differ by {self.imbalance:.3g} (balanced() mends it)"
+                f"of g ({self._outflow_total:.6g}); they differ by {self.imbalance:.3g} "
+                "(balanced() mends it, or balanced = true in a problem file)"
             )
 
     def balanced(self) -> "Problem":

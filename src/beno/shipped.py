@@ -31,7 +31,7 @@ def load(name: str | Path, device: str = "cpu") -> LearnedOperator:
 
 def name_for(problem: Problem) -> str:
     """Which of the shipped operators was trained for such a problem."""
-    kinds = "dirichlet" if np.all(problem.kind == Kind.DIRICHLET) else "mixed"
+    kinds = "dirichlet" if np.all(problem.acting_kind == Kind.DIRICHLET) else "mixed"
     if problem.is_pure_neumann:
         kinds = "neumann"
     name = f"{problem.equation}-{kinds}"

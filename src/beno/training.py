@@ -32,6 +32,7 @@ from beno.variety import Plan, Variety
 STATE, LOG = "state.safetensors", "log.jsonl"
 VALIDATION_BATCH = 100
 TINY = 1e-12
+OPTIMIZER_STATE = ("step", "exp_avg", "exp_avg_sq")  # of Adam, for every parameter
 PRECISIONS = ("32-true", "bf16-mixed")
 LOSSES = ("mean square", "relative")
 
@@ -339,16 +340,18 @@ class Run:
         ):
             if stored != given:
                 raise BenoError(f"{self.folder} was begun with another {what}: {_difference(stored, given)}")
-        missing = {f"model.{name}" for name in self.network.state_dict()} - set(tensors)
-        if missing or "seconds" not in tensors:
-            raise BenoError(f"{self.folder / STATE} is no state of a run: {min(missing, default='seconds')} is missing")
+        wanted = {"seconds", *(f"model.{name}" for name in self.network.state_dict())}
+        for name, _ in self.network.named_parameters():
+            wanted |= {f"optimizer.{key}.{name}" for key in OPTIMIZER_STATE}
+        if not wanted <= tensors.keys():
+            missing = min(wanted - tensors.keys())
+            raise BenoError(f"{self.folder / STATE} is no state of a run: {missing} is missing")
         self.network.load_state_dict(
             {n.removeprefix("model."): t for n, t in tensors.items() if n.startswith("model.")}
         )
         for name, parameter in self.network.named_parameters():
             self.optimizer.state[parameter] = {
-                key: tensors[f"optimizer.{key}.{name}"].to(parameter.device)
-                for key in ("step", "exp_avg", "exp_avg_sq")
+                key: tensors[f"optimizer.{key}.{name}"].to(parameter.device) for key in OPTIMIZER_STATE
             }
         self.epoch, self.best = header.epoch, header.validation_loss
         self.seconds = float(tensors["seconds"])
@@ -360,10 +363,8 @@ class Run:
             return
         from torch.utils.tensorboard import SummaryWriter
 
-        log = self.folder / LOG
-        lines = log.read_text().splitlines() if log.exists() else []
-        kept = [line for line in lines if line.endswith("}") and json.loads(line)["epoch"] <= self.epoch]
-        log.write_text("".join(line + "\n" for line in kept))
+        kept = [record for record in read_log(self.folder) if record["epoch"] <= self.epoch]
+        (self.folder / LOG).write_text("".join(json.dumps(record) + "\n" for record in kept))
         self._board = SummaryWriter(str(self.folder / "tensorboard"), purge_step=self.epoch + 1)
 
     def _log(self, record: EpochRecord) -> None:
@@ -387,6 +388,13 @@ def squared_errors(predicted: Float[Tensor, "*n"], batch: Any) -> Float[Tensor, 
 def relative_l2_by_sample(predicted: Float[Tensor, "*n"], batch: Any) -> Float[Tensor, " s"]:
     """Safe to take the slope of where a padded sample has no points at all."""
     return (squared_errors(predicted, batch) / (batch.by_sample(batch.u.square()) + TINY) + TINY).sqrt()
+
+
+def read_log(folder: Path) -> list[dict[str, Any]]:
+    """What is logged of each epoch; a run that was killed may have left half a line at the end."""
+    log = folder / LOG
+    lines = log.read_text().splitlines() if log.exists() else []
+    return [json.loads(line) for line in lines if line.endswith("}")]
 
 
 def make_fabric(device: str = "auto") -> Fabric:

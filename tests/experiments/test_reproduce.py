@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -11,9 +12,10 @@ from beno import paper
 from beno.dataset import Dataset
 from beno.doctor import examine
 from beno.errors import BenoError
+from beno.experiments.cells import Cells
 from beno.experiments.figures import COMPARISONS
 from beno.experiments.pages import as_latex, as_markdown, write_pages
-from beno.experiments.queue import Effort, Queue
+from beno.experiments.queue import Effort, Pieces, Queue
 from beno.experiments.tables import TABLES
 from beno.models import make_config
 from beno.random_problems import Family
@@ -45,8 +47,7 @@ def test_every_cell_of_the_paper_has_its_place():
         for columns in rows.values():
             assert set(columns) == set(table.columns), name
     for table in TABLES.values():
-        if table.name not in ("ablation", "sensitivity"):
-            assert any(row.training.model == "harmonic" for row in table.rows), table.name
+        assert any(row.training.model == "harmonic" for row in table.rows), table.name
         for row in table.rows:
             training = row.training
             make_config(training.model, {**training.settings})
@@ -100,7 +101,7 @@ def test_stopped_at_its_time_limit_it_goes_on(tmp_path):
 
 def test_a_row_that_another_process_is_at_is_left_to_it(tmp_path):
     queue = queue_in(tmp_path)
-    name = SMALL.rows[0].training.name
+    name = queue.folder_of(SMALL.rows[0].training).name
     with open(tmp_path / "runs" / f"{name}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         standing = queue.fill([SMALL], float("inf"))
@@ -114,7 +115,7 @@ def test_pages(filled):
     page, latex = (path.read_text() for path in written)
     theirs = paper.tables()["darcy_train_4_corners"]["BENO"]["4-Corners"]["rel_l2"]
     assert f"{100 * theirs:.2f}" in page and "**harmonic**" in page and "difference" in page
-    assert latex.count(r" \\") == 1 + 3 + 2 and f"{theirs:.4f}" in latex
+    assert latex.count(r" \\") == 1 + 2 * (1 + 3 + 2 + 2) and f"{100 * theirs:.2f}" in latex and "difference" in latex
     empty = {row: {} for row in SMALL.rows}
     assert "Not trained yet: MP-PDE; BENO; harmonic." in as_markdown(SMALL, empty) and "--" in as_latex(SMALL, empty)
     assert write_pages(queue_in(filled).cells, [TABLES["train_mixed"]], filled / "pages") == []
@@ -127,14 +128,23 @@ class TestBadInput:
 
     @pytest.mark.parametrize(
         "change, message",
-        [({"version": 99}, "version 99"), ({"format": "other"}, "is no beno-cell"), ({"smoke": False}, "--smoke")],
+        [
+            ({"version": 99}, "version 99"),
+            ({"format": "other"}, "is no beno-cell"),
+            ({"smoke": False}, "--smoke"),
+        ],
     )
     def test_a_cell_of_another_kind(self, tmp_path, change, message):
         queue = queue_in(tmp_path)
         path = queue.cells.path(SMALL, SMALL.rows[0], "4-Corners")
         path.parent.mkdir(parents=True)
-        path.write_text(json.dumps({"format": "beno-cell", "version": 1, "smoke": True} | change))
+        path.write_text(
+            json.dumps({"format": "beno-cell", "version": 1, "smoke": True, "figures": {}, "trained": {}} | change)
+        )
         with pytest.raises(BenoError, match=message):
+            queue.fill([SMALL], float("inf"))
+        path.write_text(json.dumps({"format": "beno-cell", "version": 1, "smoke": True}))
+        with pytest.raises(BenoError, match="is damaged"):
             queue.fill([SMALL], float("inf"))
         path.write_text("{")
         with pytest.raises(BenoError, match="cannot be read"):
@@ -143,11 +153,14 @@ class TestBadInput:
     def test_data_that_do_not_fit(self, filled, tmp_path):
         queue = queue_in(tmp_path)
         folder = tmp_path / "runs" / "data"
-        folder.mkdir()
         source = filled / "runs" / "data" / "darcy-dirichlet-0-8-100.h5"
         (folder / "darcy-dirichlet-4-8-0.h5").write_bytes(source.read_bytes())
-        with pytest.raises(BenoError, match="use another folder"):
-            queue.fill([SMALL], float("inf"))
+        assert all("use another folder" in reason for reason in queue.fill([SMALL], float("inf")).failed)
+
+    def test_places_that_cannot_be_written(self, tmp_path):
+        (tmp_path / "file").write_text("")
+        for option in ("--pages", "--figures", "--folder", "--results"):
+            refused(beno("reproduce", "squares", "--smoke", option, "file", cwd=tmp_path), "cannot write", "file")
 
 
 def test_the_command_does_all_of_it_in_two_processes(tmp_path):
@@ -156,7 +169,7 @@ def test_the_command_does_all_of_it_in_two_processes(tmp_path):
         "--pages", "pages", "--figures", "figures", cwd=tmp_path,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
-    assert "273 of 273 cells are filled" in result.stdout
+    assert "279 of 279 cells are filled" in result.stdout
     assert len(list((tmp_path / "pages").glob("*.md"))) == len(TABLES)
     drawn = {path.name for path in (tmp_path / "figures").iterdir()}
     names = {"samples", "graphs", "branches", "convergence", *COMPARISONS}
@@ -169,7 +182,8 @@ def test_one_model_of_several_tables(tmp_path):
     result = beno(*words, "--device", "cpu", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert "10 of 10 cells are filled" in result.stdout
-    cells = [json.loads(path.read_text()) for path in (tmp_path / "results" / "tables").rglob("*.json")]
+    cells = [json.loads(path.read_text()) for path in (tmp_path / "runs" / "smoke" / "tables").rglob("*.json")]
+    assert not (tmp_path / "results").exists(), "smoke stays away from real results"
     assert {cell["trained"]["epochs"] for cell in cells} == {2}
     refused(beno(*words, "--only", "beno2", cwd=tmp_path), "no model 'beno2'")
     assert "0 of 0 cells" in beno("reproduce", "sensitivity", "--only", "fno", cwd=tmp_path).stdout
@@ -186,13 +200,56 @@ def test_spoilt_data_are_the_right_ones_with_wrong_walls(tmp_path):
     assert "-x" in examine([other]).wrong_walls
 
 
-def test_a_share_of_the_device_is_a_share_of_its_time():
-    assert replace(Effort(), side_by_side=4).own_seconds == 4 * Effort().own_seconds
+def test_a_training_beside_others_counts_its_share(tmp_path):
+    pieces = Pieces().with_piece(100.0, 4).with_piece(10.0, 1)
+    assert pieces.device_seconds == 35.0
+    pieces.write(tmp_path / "pieces.json")
+    assert Pieces.read(tmp_path / "pieces.json") == pieces and Pieces.read(tmp_path / "none") == Pieces()
+    effort = replace(Effort.least(), epochs=10**6, seconds=0.5, side_by_side=2)
+    table = replace(SMALL, rows=SMALL.rows[-1:])
+    assert Queue(tmp_path / "runs", tmp_path / "results", effort, "cpu").fill([table], float("inf")).missing == 0
+    cells = Cells(tmp_path / "results", smoke=True).of_row(table, table.rows[0])
+    for cell in cells.values():
+        assert (
+            cell["trained"]["seconds"] >= 1.0 and 0.5 <= cell["trained"]["device_seconds"] < cell["trained"]["seconds"]
+        )
+
+
+def test_a_row_that_fails_does_not_keep_the_others(tmp_path):
+    queue = queue_in(tmp_path)
+    broken = queue.folder_of(SMALL.rows[0].training)
+    broken.mkdir()
+    (broken / "state.safetensors").write_text("no state")
+    standing = queue.fill([SMALL], float("inf"))
+    assert standing.missing == 2 and len(standing.failed) == 1 and SMALL.rows[0].label in standing.failed[0]
+
+
+def test_what_was_trained_otherwise_is_not_taken(filled, tmp_path):
+    shutil.copytree(filled / "runs", tmp_path / "runs")
+    queue = Queue(tmp_path / "runs", tmp_path / "results", replace(Effort.least(), epochs=3), "cpu")
+    (*_, reason) = queue.fill([SMALL], float("inf")).failed
+    assert "epochs 1, not 3" in reason
+    done = queue.folder_of(SMALL.rows[0].training) / "done.json"
+    for text in ("{", "{}"):
+        done.write_text(text)
+        assert "cannot be read" in queue.fill([SMALL], float("inf")).failed[0]
+    assert "smoke" in done.parent.name, "a smoke test's weights are never taken for others"
+
+
+def test_pages_have_all_rows_whatever_was_trained(filled):
+    words = ("reproduce", SMALL.name, "--smoke", "--only", "harmonic", "--no-train")
+    result = beno(*words, "--folder", "runs", "--results", "results", "--pages", "whole", cwd=filled)
+    assert result.returncode == 0, result.stderr
+    assert "**BENO**" in (filled / "whole" / f"{SMALL.name}.md").read_text()
 
 
 def test_the_spread_of_seeds_stands_in_the_page(filled):
     row = SMALL.rows[-1]
-    twins = (replace(row, label="a"), replace(row, label="b", training=replace(row.training, seed=1)))
-    cells = queue_in(filled).cells.of_row(SMALL, row)
-    page = as_markdown(SMALL, dict.fromkeys(twins, cells))
-    assert "**harmonic, 2 seeds**" in page and "± 0.00" in page.splitlines()[-1]
+    twins = [replace(row, label=name, training=replace(row.training, seed=seed)) for seed, name in enumerate("abc")]
+    cell = queue_in(filled).cells.of_row(SMALL, row)["4-Corners"]
+    known = {
+        twin: {"4-Corners": cell | {"figures": cell["figures"] | {"relative_l2": error}}}
+        for twin, error in zip(twins, (0.1, 0.2, 0.3), strict=True)
+    }
+    page = as_markdown(SMALL, known)
+    assert "| **harmonic, 3 seeds**: mean ± deviation of their means | 20.00 ± 10.00 |" in page

@@ -45,6 +45,10 @@ def main() -> None:
         status = _complain(str(error))
     except (KeyboardInterrupt, typer.Abort):
         status = INTERRUPTED
+    except OSError as error:
+        if error.filename is None:
+            raise
+        status = _complain(f"{error.filename}: {error.strerror}")
     except Exception as error:
         # Typer's usage errors come from click or from its own copy of it, by version; both can do this.
         if not hasattr(error, "format_message"):

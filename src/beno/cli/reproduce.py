@@ -10,8 +10,13 @@ def reproduce(
     names: Annotated[
         list[str], typer.Argument(metavar="TABLE...", help="Tables' names, or all. `beno reproduce list` names them.")
     ],
-    folder: Annotated[Path, typer.Option(help="Of datasets and training runs.")] = Path("runs/reproduce"),
-    results: Annotated[Path, typer.Option(help="Of the cells, one JSON file each.")] = Path("results/tables"),
+    folder: Annotated[
+        Path | None, typer.Option(help="Of datasets and training runs; by default runs/reproduce, or runs/smoke.")
+    ] = None,
+    results: Annotated[
+        Path | None,
+        typer.Option(help="Of the cells, one JSON file each; by default results/tables, or runs/smoke/tables."),
+    ] = None,
     pages: Annotated[
         Path | None, typer.Option(help="Write pages and LaTeX here, from the cells that there are.")
     ] = None,
@@ -46,8 +51,13 @@ def reproduce(
         raise BenoError(f"there is no table {min(unknown)!r}; there is {', '.join(TABLES)}, all")
     for model in only or []:
         require_model(model)
-    chosen = list(TABLES.values()) if "all" in names else [TABLES[name] for name in names]
-    chosen = [table.of_models(only) for table in chosen] if only else chosen
+    whole = list(TABLES.values()) if "all" in names else [TABLES[name] for name in dict.fromkeys(names)]
+    chosen = [table.of_models(only) for table in whole] if only else whole
+    for place in (pages, figures):
+        if place is not None and place.exists() and not place.is_dir():
+            raise BenoError(f"cannot write to {place}: it is no folder")
+    folder = folder or Path("runs/smoke" if smoke else "runs/reproduce")
+    results = results or (folder / "tables" if smoke else Path("results/tables"))
     limit = parse_duration(time_limit) if time_limit else float("inf")
     limit = limit if train else 0.0
     effort = Effort.least() if smoke else Effort()
@@ -66,16 +76,17 @@ def reproduce(
     finally:
         for process in beside:
             process.terminate()
-    if beside:
-        standing = queue.standing(chosen)
-    typer.echo(f"{standing.cells - standing.missing} of {standing.cells} cells are filled")
-    if standing.held:
+    now = queue.standing(chosen)
+    typer.echo(f"{now.cells - now.missing} of {now.cells} cells are filled")
+    if standing.held and now.missing:
         typer.echo(f"{standing.held} rows are being trained by other processes")
     if pages is not None:
-        for path in write_pages(queue.cells, chosen, pages):
+        for path in write_pages(queue.cells, whole, pages):
             typer.echo(f"page: {path}")
     if figures is not None:
         from beno.experiments.figures import write_figures
 
         for path in write_figures(queue, figures):
             typer.echo(f"figure: {path}")
+    if standing.failed:
+        raise BenoError(f"{len(standing.failed)} rows could not be filled: {'; '.join(standing.failed)}")

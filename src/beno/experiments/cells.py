@@ -36,13 +36,18 @@ class Cells:
             raise BenoError(f"{path} is no {FORMAT}")
         if stored.get("version") != VERSION:
             raise BenoError(f"{path} has version {stored.get('version')}; this beno has {VERSION}: use another folder")
+        if not ({"figures", "trained"} <= stored.keys()):
+            raise BenoError(f"{path} is damaged: it has no figures, or does not say where they come from")
         if stored.get("smoke") != self.smoke:
             raise BenoError(f"{path} was {'' if stored.get('smoke') else 'not '}made with --smoke: use another folder")
         return stored
 
     def write(self, table: Table, row: Row, column: str, facts: dict[str, Any]) -> None:
         path = self.path(table, row, column)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise BenoError(f"cannot write {path}: {error.strerror}") from error
         cell = {"format": FORMAT, "version": VERSION, "smoke": self.smoke, "table": table.name}
         cell |= {"row": row.label, "column": column} | facts | provenance()
         with whole_file_or_none(path) as unfinished:

@@ -1,7 +1,6 @@
 """The paper's figures, from the same data, trainings and cells as its tables."""
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from beno.paper import COLUMNS
 from beno.plotting import draw_field, draw_outline, plot_prediction, plot_samples, save
 from beno.random_problems import Family
 from beno.sample import Sample
-from beno.training import LOG
+from beno.training import read_log
 
 FORMATS = (".svg", ".png")
 
@@ -45,7 +44,7 @@ COMPARISONS = {
 
 
 def write_figures(queue: Queue, folder: Path) -> Iterator[Path]:
-    """Each as a vector drawing and as PNG; those that need a training that there is not are left out."""
+    """Each as a vector drawing and as PNG; those that need a training that has not ended are left out."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, figure in figures(queue):
         for suffix in FORMATS:
@@ -62,12 +61,14 @@ def figures(queue: Queue) -> Iterator[tuple[str, Figure]]:
         if rows:
             yield name, plot_comparison(queue, comparison, rows)
     beno = _row_of("beno", TABLES["train_4_corners"])
-    if _is_trained(queue, beno):
+    if queue.is_done(beno.training):
         sample = first["4-Corners"]
         branches = _operator(queue, beno).predict_branches([sample])[0]
         yield "branches", plot_prediction(sample, branches, "BENO's two branches, 4-Corners")
-    logs = {row.label: queue.folder / row.training.name / LOG for row in TABLES["train_4_corners"].rows}
-    known = {name: logs[name] for name in ("BENO", "MP-PDE", "GNN-PDE") if logs[name].exists()}
+    ended = {row.label: row for row in TABLES["train_4_corners"].rows if queue.is_done(row.training)}
+    known: dict[str, Path] = {
+        name: queue.folder_of(ended[name].training) for name in ("BENO", "MP-PDE", "GNN-PDE") if name in ended
+    }
     if known:
         yield "convergence", plot_convergence(known)
 
@@ -119,10 +120,10 @@ def plot_comparison(queue: Queue, comparison: Comparison, rows: Sequence[Row]) -
     return figure
 
 
-def plot_convergence(logs: dict[str, Path]) -> Figure:
+def plot_convergence(folders: Mapping[str, Path]) -> Figure:
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
-    for name, path in logs.items():
-        records = [json.loads(line) for line in path.read_text().splitlines()]
+    for name, folder in folders.items():
+        records = read_log(folder)
         epochs = [record["epoch"] for record in records]
         axes[0].plot(epochs, [record["train_loss"] for record in records], label=name, linewidth=1)
         looked = [record for record in records if record["validation_relative_l2"] is not None]
@@ -140,7 +141,7 @@ def plot_convergence(logs: dict[str, Path]) -> Figure:
 
 def _compared(queue: Queue, table: Table, column: str) -> list[Row]:
     """The best baseline by its cell, BENO and the harmonic operator, as far as they are trained."""
-    trained = [row for row in table.rows if _is_trained(queue, row)]
+    trained = [row for row in table.rows if queue.is_done(row.training)]
     errors = {}
     for row in trained:
         cell = queue.cells.read(table, row, column)
@@ -155,12 +156,8 @@ def _row_of(model: str, table: Table) -> Row:
     return next(row for row in table.rows if row.training.model == model)
 
 
-def _is_trained(queue: Queue, row: Row) -> bool:
-    return (queue.folder / row.training.name / BEST).exists()
-
-
 def _operator(queue: Queue, row: Row) -> LearnedOperator:
-    return LearnedOperator.load(queue.folder / row.training.name / BEST, queue.device_name)
+    return LearnedOperator.load(queue.folder_of(row.training) / BEST, queue.device_name)
 
 
 def _sample(family: Family, index: int) -> Sample:

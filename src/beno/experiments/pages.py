@@ -44,7 +44,7 @@ def published(table: Table, row: Row, column: str, measure: str) -> tuple[float,
 
 def as_markdown(table: Table, known: Known) -> str:
     lines = [f"# {table.title}", "", INTRODUCTION, ""]
-    lines += ["| system | epochs | best | seconds | weights | seed | device |", "| --- " * 7 + "|"]
+    lines += ["| system | epochs | best | seconds (its share) | weights | seed | device |", "| --- " * 7 + "|"]
     lines += [_facts(row, next(iter(of_row.values()))) for row, of_row in known.items() if of_row]
     for measure in MEASURES:
         lines += ["", f"## {MEASURES[measure][0]}", "", *_measured(table, known, measure)]
@@ -62,8 +62,7 @@ INTRODUCTION = (
 
 def _facts(row: Row, cell: Cell) -> str:
     trained, device = cell["trained"], cell["trained"]["device"]
-    shared = trained["side_by_side"]
-    seconds = f"{trained['seconds']:.0f}" + (f", {shared} side by side" if shared > 1 else "")
+    seconds = f"{trained['seconds']:.0f} ({trained['device_seconds']:.0f})"
     facts = [row.label, trained["epochs"], trained["best_epoch"], seconds, f"{trained['parameters']:,}"]
     return "| " + " | ".join(map(str, [*facts, trained["seed"], device.get("gpu") or device.get("cpu")])) + " |"
 
@@ -111,17 +110,27 @@ def _seeds(known: Known) -> dict[str, list[dict[str, Cell]]]:
 
 
 def as_latex(table: Table, known: Known) -> str:
+    """For each measure the paper's figure, ours, and the difference."""
     columns = list(table.columns)
-    lines = [
-        r"\begin{tabular}{l" + "r" * len(columns) + "}",
-        r"\toprule",
-        " & " + " & ".join(columns) + r" \\",
-        r"\midrule",
-    ]
-    for row, of_row in known.items():
-        ours = [f"{cell['figures']['relative_l2']:.4f}" if (cell := of_row.get(c)) else "--" for c in columns]
-        lines.append(f"{row.label} & " + " & ".join(ours) + r" \\")
-        theirs = [published(table, row, c, "relative_l2") for c in columns]
-        if any(theirs):
-            lines.append(r"\quad paper & " + " & ".join(f"{t[0]:.4f}" if t else "--" for t in theirs) + r" \\")
+    lines = [r"\begin{tabular}{l" + "r" * len(columns) + "}", r"\toprule", _latex_row("", columns)]
+    for measure, (title, unit, digits) in MEASURES.items():
+        title = title.replace("%", r"\%")
+        lines += [r"\midrule", rf"\multicolumn{{{len(columns) + 1}}}{{l}}{{{title}}} \\"]
+        for row, of_row in known.items():
+            ours = [unit * of_row[c]["figures"][measure] if c in of_row else None for c in columns]
+            theirs = [unit * both[0] if (both := published(table, row, c, measure)) else None for c in columns]
+            gaps = [a - b if a is not None and b is not None else None for a, b in zip(ours, theirs, strict=True)]
+            lines.append(_latex_row(row.label, [_digits(figure, f".{digits}f") for figure in ours]))
+            if any(figure is not None for figure in theirs):
+                lines.append(_latex_row(r"\quad paper", [_digits(figure, f".{digits}f") for figure in theirs]))
+            if any(gap is not None for gap in gaps):
+                lines.append(_latex_row(r"\quad difference", [_digits(gap, f"+.{digits}f") for gap in gaps]))
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
+
+
+def _latex_row(label: str, entries: list[str]) -> str:
+    return " & ".join([label, *entries]) + r" \\"
+
+
+def _digits(figure: float | None, form: str) -> str:
+    return "--" if figure is None else format(figure, form)

@@ -4,8 +4,10 @@ A training is worked on by one process at a time, which holds a lock on its fold
 folder share the work.
 """
 
+import errno
 import fcntl
 import json
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,6 +26,8 @@ from beno.provenance import provenance
 from beno.published import with_published_fault
 from beno.random_problems import Family
 from beno.training import PRESETS, STATE, Run, TrainingConfig, make_fabric
+
+DONE, PIECES = "done.json", "pieces.json"
 
 # Sizes at which every part of every table runs in a few seconds on a CPU.
 SMALL: dict[str, dict[str, Any]] = {
@@ -44,17 +48,12 @@ class Effort:
     test_samples: int = 100
     epochs: int = 1000
     seconds: float = 300.0  # of the whole device, whichever ends first
-    side_by_side: int = 1  # trainings on one device, each of which has its share of it
+    side_by_side: int = 1  # trainings on one device, each of which counts its share of it
     smoke: bool = False
 
     @classmethod
     def least(cls) -> "Effort":
         return cls(samples=12, test_samples=2, epochs=1, smoke=True)
-
-    @property
-    def own_seconds(self) -> float:
-        """For one training beside others."""
-        return self.seconds * self.side_by_side
 
     def family(self, family: Family) -> Family:
         return replace(family, resolution=family.resolution // 4) if self.smoke else family
@@ -76,99 +75,115 @@ class Standing:
 
     cells: int
     missing: int
-    held: int  # trainings that another process is at
+    held: int = 0  # rows that another process is at
+    failed: tuple[str, ...] = ()  # what went wrong, row by row
 
 
 class Queue:
     def __init__(self, folder: Path, results: Path, effort: Effort, device: str = "auto") -> None:
         self.folder, self.effort, self.device = folder, effort, device
         self.cells = Cells(results, effort.smoke)
-        for place in (folder, results):
+        for place in (folder, folder / "data", results):
             try:
                 place.mkdir(parents=True, exist_ok=True)
+                if not os.access(place, os.W_OK):
+                    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
             except OSError as error:
                 raise BenoError(f"cannot write {place}: {error.strerror}") from error
 
     def fill(self, tables: list[Table], time_limit: float, say: Callable[[str], None] = lambda line: None) -> Standing:
-        deadline, held = time.monotonic() + time_limit, 0
-        for table in tables:
-            for row in table.rows:
-                known = self.cells.of_row(table, row)
-                missing = [column for column in table.columns if column not in known]
-                if not missing:
+        """A row that cannot be filled is reported, and the next one is taken."""
+        self.standing(tables)  # cells that are none are refused before anything is done
+        deadline, held, failed = time.monotonic() + time_limit, 0, []
+        for table, row in [(one, row) for one in tables for row in one.rows]:
+            known = self.cells.of_row(table, row)
+            missing = [column for column in table.columns if column not in known]
+            if not missing:
+                continue
+            if time.monotonic() >= deadline:
+                break
+            with _lock(self.folder / f"{self._name(row.training)}.lock") as mine:
+                if not mine:
+                    held += 1
                     continue
-                if time.monotonic() >= deadline:
-                    return self.standing(tables, held)
-                with _lock(self.folder / f"{row.training.name}.lock") as mine:
-                    if not mine:
-                        held += 1
-                        continue
+                try:
                     trained = self._train(row.training, deadline, say)
-                    if trained is None:
-                        return self.standing(tables, held)
-                    self._test(table, row, missing, trained, say)
-        return self.standing(tables, held)
+                    if trained is not None:
+                        self._test(table, row, missing, trained, say)
+                except BenoError as error:
+                    failed.append(f"{table.name}, {row.label}: {error}")
+                    say(failed[-1])
+        return replace(self.standing(tables), held=held, failed=tuple(failed))
 
-    def standing(self, tables: list[Table], held: int = 0) -> Standing:
+    def standing(self, tables: list[Table]) -> Standing:
         every = sum(len(table.rows) * len(table.columns) for table in tables)
         filled = sum(len(self.cells.of_row(table, row)) for table in tables for row in table.rows)
-        return Standing(every, every - filled, held)
+        return Standing(every, every - filled)
+
+    def folder_of(self, training: Training) -> Path:
+        return self.folder / self._name(training)
+
+    def is_done(self, training: Training) -> bool:
+        return (self.folder_of(training) / DONE).exists()
+
+    def _name(self, training: Training) -> str:
+        return "smoke-" * self.effort.smoke + training.name
 
     def _train(self, training: Training, deadline: float, say: Callable[[str], None]) -> dict[str, Any] | None:
         """What is known of a training that has ended; None if the time was over before it had."""
-        folder = self.folder / training.name
-        family = self.effort.family(training.family)
-        data = self._dataset(family, TRAINING_SEED, self.effort.samples, training.spoilt)
-        done = folder / "done.json"
-        if done.exists():
-            return json.loads(done.read_text())
+        folder, effort = self.folder_of(training), self.effort
+        settings, config = effort.settings(training), effort.config(training)
+        if self.is_done(training):
+            return _read_done(folder / DONE, settings, config)
+        data = self._dataset(effort.family(training.family), TRAINING_SEED, effort.samples, training.spoilt)
         with Dataset(data) as dataset:
-            run = Run(
-                folder, dataset, training.model, self.effort.settings(training), self.effort.config(training),
-                make_fabric(self.device), resume=(folder / STATE).exists(),
-            )  # fmt: skip
-        own_limit = float("inf") if training.whole else self.effort.own_seconds - run.seconds
-        outcome = run.train(time_limit=max(0.0, min(own_limit, deadline - time.monotonic())))
+            resume = (folder / STATE).exists()
+            run = Run(folder, dataset, training.model, settings, config, make_fabric(self.device), resume)
+        pieces = Pieces.read(folder / PIECES) if resume else Pieces()
+        left = float("inf") if training.whole else (effort.seconds - pieces.device_seconds) * effort.side_by_side
+        before = run.seconds
+        outcome = run.train(time_limit=max(0.0, min(left, deadline - time.monotonic())))
+        pieces = pieces.with_piece(outcome.seconds - before, effort.side_by_side)
+        pieces.write(folder / PIECES)
         best = outcome.best_validation_loss
         say(f"{training.name}: {outcome.epochs} epochs, {outcome.seconds:.0f} s, best {best:.4g}")
-        if not outcome.finished and (training.whole or outcome.seconds < self.effort.own_seconds):
+        if not outcome.finished and (training.whole or pieces.device_seconds < effort.seconds):
             return None
         facts = {
             "model": training.model,
-            "settings": self.effort.settings(training),
-            "training": asdict(run.config),
+            "settings": settings,
+            "training": asdict(config),
             "epochs": outcome.epochs,
             "best_epoch": LearnedOperator.load(folder / BEST).header.epoch,
             "seconds": outcome.seconds,
-            "side_by_side": self.effort.side_by_side,
+            "device_seconds": pieces.device_seconds,
             "parameters": sum(parameter.numel() for parameter in run.network.parameters()),
             "seed": training.seed,
-            "device": provenance()["device"],
+            **{name: value for name, value in provenance().items() if name in ("commit", "device")},
         }
-        with whole_file_or_none(done) as unfinished:
+        with whole_file_or_none(folder / DONE) as unfinished:
             unfinished.write_text(json.dumps(facts, indent=1))
         return facts
 
     def _test(
         self, table: Table, row: Row, columns: list[str], trained: dict[str, Any], say: Callable[[str], None]
     ) -> None:
-        operator = LearnedOperator.load(self.folder / row.training.name / BEST, self.device_name)
+        operator = LearnedOperator.load(self.folder_of(row.training) / BEST, self.device_name)
+        trained_on = asdict(self.effort.family(row.training.family)) | {"spoilt": row.training.spoilt}
         for column in columns:
             family = self.effort.family(table.columns[column])
             seed = TEST_SEED + int(family.corners)
             spoilt = column in table.spoilt
             with Dataset(self._dataset(family, seed, self.effort.test_samples, spoilt)) as dataset:
                 figures = evaluate(operator, dataset, "all").summary()
-            facts = {"figures": figures, "trained": trained, "trained_on": asdict(row.training.family)}
-            self.cells.write(
-                table, row, column, facts | {"tested_on": asdict(family) | {"seed": seed, "spoilt": spoilt}}
-            )
+            tested_on = asdict(family) | {"seed": seed, "spoilt": spoilt}
+            facts = {"figures": figures, "trained": trained, "trained_on": trained_on, "tested_on": tested_on}
+            self.cells.write(table, row, column, facts)
             say(f"{table.name}, {row.label}, {column}: {figures['relative_l2']:.4f}")
 
     def _dataset(self, family: Family, seed: int, samples: int, spoilt: bool = False) -> Path:
         name = f"{family.equation}-{family.boundary}-{family.corners}-{family.resolution}-{seed}"
         path = self.folder / "data" / f"{name}{'-spoilt' * spoilt}.h5"
-        path.parent.mkdir(exist_ok=True)
         expected = Metadata.of_family(family, seed, samples)
         if spoilt:
             right, expected = self._dataset(family, seed, samples), replace(expected, origin="spoilt")
@@ -191,10 +206,57 @@ class Queue:
         return choose_device(self.device)
 
 
+@dataclass(frozen=True)
+class Pieces:
+    """How long a training has been worked on, and beside how many: seconds, and processes on the device."""
+
+    pieces: tuple[tuple[float, int], ...] = ()
+
+    @property
+    def device_seconds(self) -> float:
+        """Its share of the device's time, as if all that may run beside it had."""
+        return sum(seconds / side_by_side for seconds, side_by_side in self.pieces)
+
+    def with_piece(self, seconds: float, side_by_side: int) -> "Pieces":
+        return Pieces((*self.pieces, (seconds, side_by_side)))
+
+    @classmethod
+    def read(cls, path: Path) -> "Pieces":
+        if not path.exists():  # killed in its first piece
+            return cls()
+        try:
+            return cls(tuple((float(seconds), int(beside)) for seconds, beside in json.loads(path.read_text())))
+        except (OSError, ValueError, TypeError) as error:
+            raise BenoError(f"{path} cannot be read: {error}") from error
+
+    def write(self, path: Path) -> None:
+        with whole_file_or_none(path) as unfinished:
+            unfinished.write_text(json.dumps(self.pieces))
+
+
+def _read_done(path: Path, settings: dict[str, Any], config: TrainingConfig) -> dict[str, Any]:
+    try:
+        facts = json.loads(path.read_text())
+        stored = {"settings": facts["settings"], **facts["training"]}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BenoError(f"{path} cannot be read: {error!r}") from error
+    asked = {"settings": settings, **asdict(config)}
+    for name, value in asked.items():
+        if stored.get(name) != value:
+            raise BenoError(
+                f"{path.parent} was trained with {name} {stored.get(name)}, not {value}: use another folder"
+            )
+    return facts
+
+
 @contextmanager
 def _lock(path: Path, wait: bool = False) -> Iterator[bool]:
     """Whether the lock is ours; it ends with the process, however that ends."""
-    with open(path, "w") as file:
+    try:
+        file = open(path, "w")  # noqa: SIM115 (closed below)
+    except OSError as error:
+        raise BenoError(f"cannot write {path}: {error.strerror}") from error
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -139,11 +139,15 @@ class PairNetwork(nn.Module):
     def forward(
         self, points: Float[Tensor, "s n c"], panels: Float[Tensor, "s p c"], seen: Float[Tensor, "s n p f"]
     ) -> Float[Tensor, "s n p o"]:
-        fused = fused_kernels() if points.is_cuda else None
-        layers = self.through_layers if fused is None or not fused.fits(self.second.out_features) else self.fused
+        layers = self.fused if self._suits_the_kernel(points) else self.through_layers
         with torch.autocast(points.device.type, enabled=False):
             product = self._product(points.float(), panels.float())
         return layers(points, panels, seen).add_(product)
+
+    def _suits_the_kernel(self, points: Tensor) -> bool:
+        """In half precision, and not too wide for the chip's own memory."""
+        half = points.is_cuda and torch.is_autocast_enabled("cuda")
+        return half and fused_kernels() is not None and self.second.out_features in (16, 32, 64)
 
     def through_layers(
         self, points: Float[Tensor, "s n c"], panels: Float[Tensor, "s p c"], seen: Float[Tensor, "s n p f"]

@@ -58,7 +58,7 @@ class FreePotential:
         box.index_add_(1, self._beyond, -self._strength * flux)
         box[:, self._spread] -= box.sum(dim=1, keepdim=True) / len(self._spread)
         spectrum = self._forward[0] @ box.view(count, *self._sides) @ self._forward[1].T
-        v = (self._back[0].T @ (spectrum * self._inverse) @ self._back[1]).reshape(count, -1)
+        v = (self._back[0].T @ (spectrum * self._inverse) @ self._back[1]).flatten(1)
         here = v[:, self._here]
         slope = torch.where(self._within, (v[:, self._beyond] - here) / self._spacing, flux)
         return Potentials(v[:, self._cells], here + slope * self._spacing / 2, slope)
