@@ -34,7 +34,7 @@ class Sample:
     @classmethod
     def of(cls, solution: Solution) -> "Sample":
         problem, panels = solution.problem, solution.problem.domain.panels
-        return cls(
+        sample = cls(
             resolution=problem.domain.resolution,
             points=problem.domain.points,
             source=problem.source,
@@ -49,6 +49,12 @@ class Sample:
             coefficient=problem.coefficient,
             panel_coefficient=problem.panel_coefficient,
         )
+        return sample.on(problem.domain)
+
+    def on(self, domain: Domain) -> "Sample":
+        """The sample, told its domain, which it need not make again from its points."""
+        vars(self)["domain"] = domain
+        return self
 
     @cached_property
     def domain(self) -> Domain:

@@ -46,7 +46,7 @@ def part_of(sample: Sample, inside: Bool[np.ndarray, "N N"], new_walls: Kind = K
         # The coefficient between two cells is their harmonic mean; with it at the wall, u there is the plain mean.
         kappa, kappa_beyond = sample.coefficient[cell], sample.coefficient[beyond]
         wall = np.where(old, sample.panel_coefficient[before], 2 * kappa * kappa_beyond / (kappa + kappa_beyond))
-    return Sample(
+    cut_out = Sample(
         resolution=sample.resolution,
         points=sample.points[kept],
         source=sample.source[kept],
@@ -61,6 +61,7 @@ def part_of(sample: Sample, inside: Bool[np.ndarray, "N N"], new_walls: Kind = K
         coefficient=None if sample.coefficient is None else sample.coefficient[kept],
         panel_coefficient=wall,
     )
+    return cut_out.on(part)
 
 
 def with_parts(sample: Sample, parts: int, seed: int) -> list[Sample]:
