@@ -80,7 +80,7 @@ class AssembledOperator:
         solved = solved if stacked else solved[0]
         return solved if isinstance(f, Tensor) or isinstance(g, Tensor) else solved.cpu().numpy()
 
-    def _solve(self, f: Float[Tensor, "k n"], g: Float[Tensor, "k p"]) -> Float[Tensor, "k n"]:
+    def _solve(self, f: Float[Tensor, "#k n"], g: Float[Tensor, "#k p"]) -> Float[Tensor, "k n"]:
         count = next(iter({len(f), len(g)} - {1}), 1)
         f, g = f.expand(count, -1), g.expand(count, -1)
         if self._is_free and self._problem is not None:

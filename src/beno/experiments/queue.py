@@ -215,7 +215,7 @@ class Pieces:
     @property
     def device_seconds(self) -> float:
         """Its share of the device's time, as if all that may run beside it had."""
-        return sum(seconds / side_by_side for seconds, side_by_side in self.pieces)
+        return sum((seconds / side_by_side for seconds, side_by_side in self.pieces), start=0.0)
 
     def with_piece(self, seconds: float, side_by_side: int) -> "Pieces":
         return Pieces((*self.pieces, (seconds, side_by_side)))
