@@ -138,3 +138,15 @@ def test_no_right_hand_sides_have_no_solutions(operators, name, kind):
     none = np.zeros((0, len(domain.points))), np.zeros((0, len(domain.panels)))
     assert assembled(*none).shape == none[0].shape
     assert assembled(none[0], 0.0).shape == none[0].shape
+
+
+def test_many_problems_are_solved_as_one_is(operators):
+    operator = operators["poisson-dirichlet"]
+    problems = [Family(corners=corners, resolution=16).problem(6, corners) for corners in (4, 0, 2)]
+    for problem, solution in zip(problems, operator.solve_many(problems, batch_size=2), strict=True):
+        assert solution.problem is problem
+        np.testing.assert_allclose(solution.u, operator.solve(problem).u, atol=1e-5)
+        np.testing.assert_allclose(solution.at(problem.domain.points[:3]), solution.u[:3], atol=1e-5)
+    assert operator.solve_many([]) == []
+    with pytest.raises(BenoError, match="not for neumann"):
+        operator.solve_many([problems[0], Family(boundary="neumann", resolution=16).problem(0, 0)])

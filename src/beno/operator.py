@@ -72,14 +72,24 @@ class LearnedOperator:
 
     def solve(self, problem: Problem) -> Solution:
         """The same call as every solver's; ``solution.at(points)`` asks the model about others, if it can tell."""
-        self._require_trained_for(problem)
-        sample = Sample.of(Solution(problem, np.zeros(len(problem.source)), solver=""))
+        return self.solve_many([problem])[0]
 
+    def solve_many(self, problems: Sequence[Problem], batch_size: int = 50) -> list[Solution]:
+        """Many problems, of any shapes, in batches."""
+        for problem in problems:
+            self._require_trained_for(problem)
+        samples = [Sample.of(Solution(problem, np.zeros(len(problem.source)), solver="")) for problem in problems]
+        predicted = self.predict(samples, batch_size)
+        return [
+            self._solution(problem, sample, u) for problem, sample, u in zip(problems, samples, predicted, strict=True)
+        ]
+
+    def _solution(self, problem: Problem, sample: Sample, u: Float[np.ndarray, " n"]) -> Solution:
         def evaluate(points: Float[np.ndarray, "m 2"]) -> Float[np.ndarray, " m"]:
             return self.predict([with_points(sample, points)])[0][len(sample.u) :]
 
         anywhere = None if getattr(self.model, "on_grid", False) else evaluate
-        return Solution(problem, self.predict([sample])[0], solver=self.header.model, evaluate=anywhere)
+        return Solution(problem, u, solver=self.header.model, evaluate=anywhere)
 
     def predict(self, samples: Sequence[Sample], batch_size: int = 50) -> list[Float[np.ndarray, " _"]]:
         """u for each sample, from everything in it but its u."""
