@@ -12,7 +12,6 @@ from beno.dense import DenseCohort, Reduced, media
 from beno.errors import BenoError
 from beno.grid_potential import grid_potential
 from beno.medium import COLUMNS
-from beno.nn.free_potential import FreePotential
 from beno.nn.potential import BoxPotential
 from beno.problem import Field, Kind, Problem
 from beno.shape import Shape
@@ -56,11 +55,10 @@ class AssembledOperator:
         batch = DenseCohort([reduced], device).batch()
         with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=half_precision):
             self.matrix: Float[Tensor, "n p"] = torch.cat([part[0].float() for part in model.kernel(batch)])
-        self._potential: FreePotential | BoxPotential | None = None
+        self._potential: BoxPotential | None = None
         if problem is not None and kappa is None:
             dtype = torch.float32 if device.type == "cuda" else torch.float64
-            of_kind = FreePotential if self._is_free else BoxPotential
-            self._potential = of_kind(problem.domain, device, dtype)
+            self._potential = BoxPotential(problem.domain, self._kind, device, dtype)
 
     @property
     def device(self) -> torch.device:
@@ -105,17 +103,14 @@ class AssembledOperator:
 
     def _potentials(self, f: Float[Tensor, "k n"], g: Float[Tensor, "k p"]) -> tuple[Tensor, Tensor]:
         """v at the points, and what the boundary conditions make of it."""
-        if isinstance(self._potential, FreePotential):
-            v = self._potential(f, g)
-            return v.at_points, v.normal_derivative
-        if not bool(f.any()):
-            return torch.zeros_like(f), torch.zeros_like(self._unit).expand(len(f), -1)
         problem = self._problem
-        if problem is None:
-            raise BenoError("on a shape without a grid there is no potential for f; it must be 0")
         if self._potential is not None:
-            v = self._potential(f)
+            v = self._potential(f, g)
             at_points, at_panels, slope = v.at_points, v.at_panels, v.normal_derivative
+        elif not bool(f.any()):
+            return torch.zeros_like(f), torch.zeros_like(self._unit).expand(len(f), -1)
+        elif problem is None:
+            raise BenoError("on a shape without a grid there is no potential for f; it must be 0")
         else:
             each = [grid_potential(replace(problem, source=row)) for row in f.cpu().double().numpy()]
             at_points, at_panels, slope = (

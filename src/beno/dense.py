@@ -16,7 +16,7 @@ from beno.errors import BenoError
 from beno.geometry import DIRECTIONS
 from beno.grid_potential import Potential, grid_potential
 from beno.medium import COLUMNS, medium_at_panels, medium_at_points
-from beno.nn.free_potential import FreePotential
+from beno.nn.potential import BoxPotential
 from beno.problem import Kind, Problem
 from beno.sample import Sample
 from beno.scaling import Scales
@@ -91,13 +91,13 @@ class Reduced:
 
 
 def potentials_of(problem: Problem) -> tuple[Potential, Potential]:
-    """What takes the source away: f's part of it, and g's, which there is with Neumann walls alone."""
-    if not problem.is_pure_neumann or problem.coefficient is not None:
+    """What takes the source away: f's part of it, and g's, which there is where walls are Neumann's."""
+    if problem.coefficient is not None:
         of_f, zeros = grid_potential(problem), np.zeros_like(problem.g)
         return of_f, Potential(np.zeros_like(of_f.at_points), zeros, zeros)
     f, g = (torch.as_tensor(field, dtype=torch.float64) for field in (problem.source, problem.g))
-    sources, fluxes = torch.stack([f, torch.zeros_like(f)]), torch.stack([torch.zeros_like(g), g])
-    both = FreePotential(problem.domain, torch.device("cpu"), torch.float64)(sources, fluxes)
+    sources, flows = torch.stack([f, torch.zeros_like(f)]), torch.stack([torch.zeros_like(g), g])
+    both = BoxPotential(problem.domain, problem.acting_kind, torch.device("cpu"), torch.float64)(sources, flows)
     columns = zip(both.at_points.numpy(), both.at_panels.numpy(), both.normal_derivative.numpy(), strict=True)
     of_f, of_g = (Potential(*each) for each in columns)
     return of_f, of_g

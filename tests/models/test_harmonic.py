@@ -14,11 +14,9 @@ from beno.dense import DenseCohort, Reduced
 from beno.errors import BenoError
 from beno.finite_volume import solve
 from beno.geometry import Domain
-from beno.grid_potential import grid_potential
 from beno.metrics import relative_l2
 from beno.models import make_config
 from beno.models.harmonic import Harmonic, HarmonicConfig
-from beno.nn.potential import BoxPotential
 from beno.operator import LearnedOperator
 from beno.problem import Kind, darcy, poisson
 from beno.random_problems import Family
@@ -160,15 +158,6 @@ def test_points_between_the_cells():
     assert inside[0] - 0.5 < solution.at(between[None])[0] < inside[1] + 0.5
     with pytest.raises(BenoError, match="outside the domain"):
         solution.at(np.array([[0.01, 0.01]]))
-
-
-@given(domains(2), seeds)
-def test_the_potential_is_the_grid_potential(domain, seed):
-    problem = random_problem(domain, "poisson", "dirichlet", seed)
-    expected = grid_potential(problem)
-    ours = BoxPotential(domain, torch.device("cpu"), torch.float64)(torch.as_tensor(problem.source)[None])
-    for name in ("at_points", "at_panels", "normal_derivative"):
-        np.testing.assert_allclose(getattr(ours, name)[0].numpy(), getattr(expected, name), atol=1e-10)
 
 
 class TestPanelsOnNoGrid:
