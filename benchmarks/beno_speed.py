@@ -19,7 +19,8 @@ from beno.dataset import Dataset
 from beno.making import make
 from beno.models.beno import BENOConfig
 from beno.random_problems import Family
-from beno.training import PRESETS, Run, make_fabric
+from beno.recipe import PRESETS
+from beno.training import Run, make_fabric
 
 # The authors' code on one H200 with the paper's list of parameters, ms a sample.
 AUTHORS_TRAINING, AUTHORS_INFERENCE = 72.5, 18.6

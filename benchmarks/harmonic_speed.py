@@ -24,9 +24,10 @@ from beno.finite_volume import Direct, Multigrid, assemble, solve
 from beno.making import make
 from beno.metrics import relative_l2
 from beno.random_problems import Family
+from beno.recipe import PRESETS
 from beno.sample import Sample
 from beno.shipped import load
-from beno.training import PRESETS, Run, make_fabric
+from beno.training import Run, make_fabric
 
 
 def seconds(action, repeats: int = 10, warm_up: int = 2) -> float:

@@ -19,8 +19,9 @@ from beno.errors import BenoError
 from beno.making import make
 from beno.operator import LearnedOperator
 from beno.random_problems import Family
+from beno.recipe import PRESETS, TrainingConfig
 from beno.scaling import Scales
-from beno.training import BEST, LOG, PRESETS, STATE, Run, TrainingConfig
+from beno.training import BEST, LOG, STATE, Run
 
 SMALL = {"width": 16, "steps": 2}
 CONFIG = TrainingConfig(epochs=6, batch_size=4, learning_rate=2e-3, clip=1.0, warm_up=3)
@@ -93,7 +94,8 @@ SCRIPT = """
 import sys, torch
 from pathlib import Path
 from beno.dataset import Dataset
-from beno.training import Run, TrainingConfig, close_fabric, make_fabric
+from beno.recipe import TrainingConfig
+from beno.training import Run, close_fabric, make_fabric
 torch.set_num_threads(1)
 folder, data, resume, batch_size = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "resume", int(sys.argv[4])
 config = TrainingConfig(epochs=6, batch_size=batch_size, learning_rate=2e-3, clip=1.0, warm_up=3)

@@ -10,8 +10,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from beno.dataset import Metadata, whole_file_or_none
+from beno.dataset import Metadata
 from beno.errors import BenoError
+from beno.files import whole_file_or_none
 from beno.models import MODELS, make_config, make_model
 from beno.scaling import Scales
 from beno.version import __version__

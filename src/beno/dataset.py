@@ -1,11 +1,7 @@
 """Datasets on disk: one HDF5 file of ragged arrays with offsets. docs/data_format.md is its description."""
 
 import json
-import os
-import signal
-import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from types import TracebackType
@@ -15,6 +11,7 @@ import h5py
 import numpy as np
 
 from beno.errors import BenoError
+from beno.files import Sink, whole_file_or_none
 from beno.random_problems import Family
 from beno.sample import Sample
 from beno.version import __version__
@@ -150,7 +147,7 @@ def write(
     """
     if metadata.samples < 1:
         raise BenoError(f"{path}: there are no samples to write")
-    with whole_file_or_none(path) as unfinished, _Sink(unfinished, lasting) as sink, h5py.File(sink, "w") as file:
+    with whole_file_or_none(path) as unfinished, Sink(unfinished, lasting) as sink, h5py.File(sink, "w") as file:
         file.attrs.update(format=FORMAT, version=VERSION, metadata=metadata.to_json())
         ends = {"points": [np.zeros(1, dtype=np.int64)], "panels": [np.zeros(1, dtype=np.int64)]}
         for block in blocks:
@@ -191,106 +188,6 @@ def _append(file: h5py.File, name: str, values: np.ndarray) -> None:
     stored = file[name]
     stored.resize(len(stored) + len(values), axis=0)
     stored[-len(values) :] = values
-
-
-class _Sink:
-    """A file for HDF5 to write to, which crashes when a write fails as it closes, on a full disk say.
-
-    So this one keeps the first error to itself until it is asked, and lets everything after it pass. An
-    interruption is kept in the same way: raised while HDF5 calls back, it would be lost.
-    """
-
-    def __init__(self, path: Path, lasting: bool) -> None:
-        self._file = open(path, "w+b", buffering=0)  # noqa: SIM115 (closed on exit)
-        self._lasting = lasting  # to survive a loss of power, and not only of the process
-        self._error: OSError | KeyboardInterrupt | None = None
-        self._handlers: dict[signal.Signals, Any] = {}
-
-    def __enter__(self) -> "_Sink":
-        if threading.current_thread() is threading.main_thread():
-            for sent in (signal.SIGINT, signal.SIGTERM):
-                if callable(signal.getsignal(sent)):
-                    self._handlers[sent] = signal.signal(sent, self._interrupt)
-        return self
-
-    def _interrupt(self, *_: object) -> None:
-        self._error = self._error or KeyboardInterrupt()
-
-    def __exit__(self, *details: object) -> None:
-        for sent, handler in self._handlers.items():
-            signal.signal(sent, handler)
-        if self._lasting:
-            self._attempt(lambda: os.fsync(self._file.fileno()))
-        self._file.close()
-        self.raise_error()
-
-    def raise_error(self) -> None:
-        if self._error is not None:
-            raise self._error
-
-    def write(self, data: Any) -> int:
-        view = memoryview(data).cast("B")
-        self._attempt(lambda: self._write_all(view))
-        return len(view)
-
-    def truncate(self, size: int) -> int:
-        self._attempt(lambda: self._file.truncate(size))
-        return size
-
-    def seek(self, *place: int) -> int:
-        return self._file.seek(*place)
-
-    def tell(self) -> int:
-        return self._file.tell()
-
-    def readinto(self, buffer: Any) -> int:
-        return self._file.readinto(buffer)
-
-    def read(self, size: int = -1) -> bytes:
-        return self._file.read(size)
-
-    def flush(self) -> None:
-        """Nothing is held back."""
-
-    def _write_all(self, view: memoryview) -> None:
-        while len(view):
-            view = view[self._file.write(view) :]
-
-    def _attempt(self, action: Callable[[], object]) -> None:
-        if self._error is not None:
-            return
-        try:
-            action()
-        except OSError as error:
-            self._error = error
-
-
-def require_file_place(path: Path) -> Path:
-    """The place, links followed; refused if something other than a file is there."""
-    if not path.name or path.name in (".", ".."):
-        raise BenoError(f"{str(path)!r} is not the name of a file")
-    try:
-        path = path.resolve()
-        if path.exists() and not path.is_file():
-            raise BenoError(f"cannot write {path}: it is a folder or a device")
-    except OSError as error:
-        raise BenoError(f"cannot write {path}: {error.strerror or error}") from error
-    return path
-
-
-@contextmanager
-def whole_file_or_none(path: Path) -> Iterator[Path]:
-    """A name to write under, which becomes the path when all is written and is removed when not."""
-    path = require_file_place(path)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")  # its own, if others write there too
-    try:
-        yield unfinished
-        os.replace(unfinished, path)
-    except OSError as error:
-        raise BenoError(f"cannot write {path}: {error.strerror or error}") from error
-    finally:
-        with suppress(OSError):
-            unfinished.unlink(missing_ok=True)
 
 
 class Dataset:

@@ -92,7 +92,7 @@ class Reduced:
 
 def potentials_of(problem: Problem) -> tuple[Potential, Potential]:
     """What takes the source away: f's part of it, and g's, which there is where walls are Neumann's."""
-    if problem.coefficient is not None:
+    if problem.coefficient is not None or not (problem.acting_kind == Kind.NEUMANN).any():
         of_f, zeros = grid_potential(problem), np.zeros_like(problem.g)
         return of_f, Potential(np.zeros_like(of_f.at_points), zeros, zeros)
     f, g = (torch.as_tensor(field, dtype=torch.float64) for field in (problem.source, problem.g))

@@ -10,8 +10,9 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-from beno.dataset import Block, Dataset, Metadata, require_file_place, write
+from beno.dataset import Block, Dataset, Metadata, write
 from beno.errors import BenoError
+from beno.files import require_file_place
 from beno.finite_volume import solve
 from beno.random_problems import Family
 from beno.sample import Sample

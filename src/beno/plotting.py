@@ -15,8 +15,8 @@ from matplotlib.backend_bases import FigureCanvasBase
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
-from beno.dataset import require_file_place, whole_file_or_none
 from beno.errors import BenoError
+from beno.files import require_file_place, whole_file_or_none
 from beno.metrics import relative_l2
 from beno.problem import Kind
 from beno.sample import Sample

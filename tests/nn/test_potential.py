@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from beno.dense import potentials_of
 from beno.finite_volume import solve
 from beno.geometry import Domain
+from beno.grid_potential import grid_potential
 from beno.nn.potential import BoxPotential
 from beno.problem import Kind
 from tests.strategies import BOUNDARIES, annulus, domains, random_problem, seeds
@@ -31,6 +32,16 @@ def test_what_is_left_is_the_same_problem_without_a_source(domain, boundary, see
     if problem.is_pure_neumann:
         u, exact = centred(u), centred(exact)
     np.testing.assert_allclose(u, exact, atol=1e-9 * (1 + np.abs(exact).max()))
+
+
+@given(domains(2), st.sampled_from(["dirichlet", "robin"]), seeds)
+def test_without_neumann_walls_it_is_the_grid_potential(domain, boundary, seed):
+    problem = random_problem(domain, "poisson", boundary, seed)
+    expected = grid_potential(problem)
+    f, g = (torch.as_tensor(field)[None] for field in (problem.source, problem.g))
+    ours = BoxPotential(domain, problem.acting_kind, torch.device("cpu"), torch.float64)(f, g)
+    for name in ("at_points", "at_panels", "normal_derivative"):
+        np.testing.assert_allclose(getattr(ours, name)[0].numpy(), getattr(expected, name), atol=1e-10)
 
 
 def test_whole_sides_of_either_kind_are_met_exactly():

@@ -49,7 +49,8 @@ def train(
     from beno.dataset import Dataset
     from beno.device import choose_device
     from beno.errors import BenoError
-    from beno.training import PRESETS, Run, close_fabric, make_fabric
+    from beno.recipe import PRESETS
+    from beno.training import Run, close_fabric, make_fabric
 
     preset = preset or ("harmonic" if model == "harmonic" else "fast")
     if preset not in PRESETS:

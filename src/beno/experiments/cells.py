@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from beno.dataset import whole_file_or_none
 from beno.errors import BenoError
 from beno.experiments.tables import Row, Table
+from beno.files import whole_file_or_none
 from beno.provenance import provenance
 
 FORMAT, VERSION = "beno-cell", 1

@@ -15,17 +15,20 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from beno.dataset import Block, Dataset, Metadata, whole_file_or_none, write
+from beno.dataset import Block, Dataset, Metadata, write
+from beno.device import choose_device
 from beno.errors import BenoError
 from beno.evaluation import evaluate
 from beno.experiments.cells import Cells
 from beno.experiments.tables import TEST_SEED, TRAINING_SEED, Row, Table, Training
+from beno.files import whole_file_or_none
 from beno.making import make
 from beno.operator import BEST, LearnedOperator
 from beno.provenance import provenance
 from beno.published import with_published_fault
 from beno.random_problems import Family
-from beno.training import PRESETS, STATE, Run, TrainingConfig, make_fabric
+from beno.recipe import PRESETS, TrainingConfig
+from beno.training import STATE, Run, make_fabric
 
 DONE, PIECES = "done.json", "pieces.json"
 
@@ -201,8 +204,6 @@ class Queue:
 
     @property
     def device_name(self) -> str:
-        from beno.device import choose_device
-
         return choose_device(self.device)
 
 

@@ -1,5 +1,5 @@
-"""A potential that takes f away, many at once on any device: on the box that just holds the domain, for Poisson's
-equation. It is `grid_potential` with more than one kind of wall.
+"""A potential that takes f away, many at once on any device, for Poisson's equation: `grid_potential`, and where walls
+are Neumann's more than that, on the box that just holds the domain.
 
 Each side of the box is of one kind: v is 0 there, or its slope is given. Either way the five-point scheme is diagonal
 in sines and cosines. As matrix products they cost N**3 where the fast transform costs N**2 log N, and are over sooner
@@ -35,13 +35,14 @@ class Potentials:
 class BoxPotential:
     def __init__(self, domain: Domain, kind: Int[np.ndarray, " p"], device: torch.device, dtype: torch.dtype) -> None:
         """``kind`` says what the domain's walls do."""
-        self._spacing, low = domain.spacing, domain.cells.min(axis=0)
-        shape = tuple((domain.cells.max(axis=0) - low + 1).tolist())
-        panels = domain.panels
+        panels, is_flow = domain.panels, kind == Kind.NEUMANN
+        self._spacing, low, shape = domain.spacing, np.zeros(2, dtype=int), domain.mask.shape
+        if is_flow.any():
+            low = domain.cells.min(axis=0)
+            shape = tuple((domain.cells.max(axis=0) - low + 1).tolist())
         here = domain.cells[panels.cell] - low
         beyond = here + DIRECTIONS[panels.direction]
         within = ((beyond >= 0) & (beyond < shape)).all(axis=1)
-        is_flow = kind == Kind.NEUMANN
         outside = np.ones(shape, dtype=bool)
         outside[tuple((domain.cells - low).T)] = False
         free = _free_sides(panels.direction[~within], is_flow[~within], has_outside=bool(outside.any()))
