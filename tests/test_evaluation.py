@@ -1,18 +1,26 @@
 """Evaluation, the paper's figures beside it, and the commands train, evaluate and plot."""
 
 import json
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
+import torch
 
+from beno.averaged import AveragedOperator
+from beno.checkpoint import Header
 from beno.dataset import Dataset, Metadata
 from beno.errors import BenoError
 from beno.evaluation import evaluate
 from beno.making import make
 from beno.metrics import mean_absolute_error, relative_l2
+from beno.models.gkn import GKN, GKNConfig
 from beno.operator import LearnedOperator
 from beno.paper import COLUMNS, figure_for, table_for, tables
 from beno.random_problems import Family
+from beno.scaling import Scales
+from beno.symmetry import transformed
+from tests.learning import samples_of
 from tests.test_cli import beno, refused
 
 
@@ -108,6 +116,24 @@ def test_the_command_evaluate(trained, tmp_path):
     assert "four.h5" in result.stdout and "±" in result.stdout
     stored = json.loads((tmp_path / "figures.json").read_text())
     assert stored["figures"][0]["samples"] == 2 and stored["model"]["config"]["width"] == 16
+
+
+@pytest.mark.parametrize("turn", [0, 3, 6])
+@pytest.mark.parametrize("equation, boundary", [("poisson", "dirichlet"), ("darcy", "mixed")])
+def test_an_averaged_operator_has_the_symmetries(turn, equation, boundary):
+    sample = samples_of(2, equation=equation, boundary=boundary)[1]
+    torch.manual_seed(0)
+    # A ball's graph turns with its points; Delaunay's choice of diagonals on a grid would not.
+    settings = {"width": 8, "kernel_width": 16, "depth": 2, "radius": 0.3}
+    model = GKN(GKNConfig(**settings, coefficient=equation == "darcy", kinds=boundary == "mixed"))
+    data = Metadata.of_family(Family(equation, boundary=boundary), 0, 1)
+    operator = LearnedOperator(Header("gkn", asdict(model.config), Scales(), data), model)
+    turned = transformed(sample, turn)
+    turned = replace(turned, source=-turned.source, g=-turned.g)
+    plain, averaged = (one.predict([sample, turned]) for one in (operator, AveragedOperator.of(operator)))
+    size = np.abs(averaged[0]).max()
+    np.testing.assert_allclose(averaged[1], -averaged[0], atol=1e-4 * size)
+    assert np.abs(plain[1] + plain[0]).max() > 1e-2 * size
 
 
 def test_the_command_plot(trained, tmp_path):

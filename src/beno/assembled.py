@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from beno.dense import DenseCohort, Reduced, media
+from beno.dense import DenseBatch, Reduced, media
 from beno.errors import BenoError
 from beno.grid_potential import grid_potential
 from beno.medium import COLUMNS
@@ -52,9 +52,10 @@ class AssembledOperator:
             alpha=alpha,
             medium_at_panels=medium_at_panels,
         )
-        batch = DenseCohort([reduced], device).batch()
+        batch = DenseBatch.of_one(reduced, device)
         with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=half_precision):
-            self.matrix: Float[Tensor, "n p"] = torch.cat([part[0].float() for part in model.kernel(batch)])
+            parts = [part[0].float() for part in model.kernel(batch)]
+            self.matrix: Float[Tensor, "n p"] = parts[0] if len(parts) == 1 else torch.cat(parts)
         self._potential: BoxPotential | None = None
         if problem is not None and kappa is None:
             dtype = torch.float32 if device.type == "cuda" else torch.float64

@@ -143,6 +143,16 @@ class DenseBatch:
     is_padded: bool  # whether some panels are not real
     point_counts: tuple[int, ...]
 
+    @classmethod
+    def of_one(cls, reduced: "Reduced", device: torch.device) -> "DenseBatch":
+        tensors = {field.name: _tensor(getattr(reduced, field.name), device)[None] for field in fields(Reduced)}
+        points, panels = tensors["u"], tensors["alpha"]
+        real = {
+            "real_point": torch.ones_like(points, dtype=torch.bool),
+            "real": torch.ones_like(panels, dtype=torch.bool),
+        }
+        return cls(**tensors, **real, is_padded=False, point_counts=(points.shape[1],))
+
     def __len__(self) -> int:
         return len(self.u)
 
@@ -269,8 +279,7 @@ class DenseCohort:
         return DenseBatch(**tensors, is_padded=padded, point_counts=(draw.chosen.shape[1],) * len(draw.index))
 
     def _tensor(self, values: np.ndarray) -> Tensor:
-        kind = {"f": torch.float32, "b": torch.bool}.get(values.dtype.kind, torch.int64)
-        return torch.as_tensor(values, dtype=kind).to(self.device, non_blocking=True)
+        return _tensor(values, self.device)
 
     def _padded(self, arrays: list[np.ndarray]) -> Tensor:
         """Padding repeats the last row, so that it is nothing unusual to compute with; but nothing of it is real."""
@@ -280,6 +289,11 @@ class DenseCohort:
             row[: len(array)] = array
             row[len(array) :] = False if array.dtype == bool else array[-1]
         return self._tensor(padded)
+
+
+def _tensor(values: np.ndarray, device: torch.device) -> Tensor:
+    kind = {"f": torch.float32, "b": torch.bool}.get(values.dtype.kind, torch.int64)
+    return torch.as_tensor(values, dtype=kind).to(device, non_blocking=True)
 
 
 _POINT_FIELDS = ("points", "walls", "potential", "medium", "u", "counted", "real_point")

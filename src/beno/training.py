@@ -114,15 +114,19 @@ class Run:
         self._open_logs()
 
     def train(
-        self, on_epoch: Callable[[EpochRecord], None] = lambda record: None, time_limit: float = float("inf")
+        self,
+        on_epoch: Callable[[EpochRecord], None] = lambda record: None,
+        time_limit: float = float("inf"),
+        is_enough: Callable[[], bool] = lambda: False,
     ) -> Outcome:
-        """Go on to the last epoch, or until ``time_limit`` seconds have passed and an epoch is complete."""
+        """Go on to the last epoch, or until ``time_limit`` seconds have passed or it is enough, and an epoch is
+        complete."""
         started, before = time.monotonic(), self.seconds
         while self.epoch < self.config.epochs:
             train_loss = self._train_epoch()
             self.epoch += 1
             last = self.epoch == self.config.epochs
-            over = self._agree(time.monotonic() - started >= time_limit)
+            over = self._agree(time.monotonic() - started >= time_limit or is_enough())
             looked = last or over or self.epoch % self.config.validate_every == 0
             validation_loss, relative_l2 = self.validate() if looked else (math.nan, math.nan)
             self.seconds = before + time.monotonic() - started

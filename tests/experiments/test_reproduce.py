@@ -12,10 +12,10 @@ from beno import paper
 from beno.dataset import Dataset
 from beno.doctor import examine
 from beno.errors import BenoError
-from beno.experiments.cells import Cells
 from beno.experiments.figures import COMPARISONS
 from beno.experiments.pages import as_latex, as_markdown, write_pages
-from beno.experiments.queue import Effort, Pieces, Queue
+from beno.experiments.queue import Effort, Queue
+from beno.experiments.sharing import Share
 from beno.experiments.tables import TABLES
 from beno.models import make_config
 from beno.random_problems import Family
@@ -201,18 +201,34 @@ def test_spoilt_data_are_the_right_ones_with_wrong_walls(tmp_path):
 
 
 def test_a_training_beside_others_counts_its_share(tmp_path):
-    pieces = Pieces().with_piece(100.0, 4).with_piece(10.0, 1)
-    assert pieces.device_seconds == 35.0
-    pieces.write(tmp_path / "pieces.json")
-    assert Pieces.read(tmp_path / "pieces.json") == pieces and Pieces.read(tmp_path / "none") == Pieces()
-    effort = replace(Effort.least(), epochs=10**6, seconds=0.5, side_by_side=2)
+    path, at_work = tmp_path / "share.json", tmp_path / "at_work"
+    share = Share(path, at_work)
+    with share.working(5.0):
+        share.count_until(6.0)
+        (at_work / "killed").touch()
+        with open(at_work / "another", "w") as other:
+            fcntl.flock(other, fcntl.LOCK_EX)
+            share.count_until(10.0)
+        share.count_until(13.0)
+    assert share.seconds == 1.0 + 4.0 / 2 + 3.0 and not list(at_work.iterdir())
+    assert Share(path, at_work).seconds == share.seconds
+    path.write_text("{}")
+    with pytest.raises(BenoError, match="cannot be read"):
+        Share(path, at_work)
+
+
+def test_a_training_ends_when_it_has_had_its_share(tmp_path):
+    effort = replace(Effort.least(), epochs=10**6, seconds=0.5)
     table = replace(SMALL, rows=SMALL.rows[-1:])
-    assert Queue(tmp_path / "runs", tmp_path / "results", effort, "cpu").fill([table], float("inf")).missing == 0
-    cells = Cells(tmp_path / "results", smoke=True).of_row(table, table.rows[0])
-    for cell in cells.values():
-        assert (
-            cell["trained"]["seconds"] >= 1.0 and 0.5 <= cell["trained"]["device_seconds"] < cell["trained"]["seconds"]
-        )
+    queue = Queue(tmp_path / "runs", tmp_path / "results", effort, "cpu")
+    assert queue.fill([table], 0.1).missing == len(table.columns)  # too little time for it
+    (tmp_path / "runs" / "at_work").mkdir(exist_ok=True)
+    with open(tmp_path / "runs" / "at_work" / "another", "w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        assert queue.fill([table], float("inf")).missing == 0
+    for cell in queue.cells.of_row(table, table.rows[0]).values():
+        trained = cell["trained"]
+        assert 0.5 <= trained["device_seconds"] < 0.8 * trained["seconds"]
 
 
 def test_a_row_that_fails_does_not_keep_the_others(tmp_path):

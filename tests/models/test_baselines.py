@@ -11,6 +11,7 @@ from beno.dataset import Metadata
 from beno.errors import BenoError
 from beno.grids import GridCohort
 from beno.models import MODELS, make_config, make_model
+from beno.models.gkn import Messages
 from beno.models.mp_pde import instance_norm
 from beno.operator import LearnedOperator
 from beno.random_problems import Family
@@ -130,6 +131,22 @@ def test_instance_norm_is_by_sample():
         here = normed[batch.sample == number]
         assert torch.allclose(here.mean(dim=0), torch.zeros(4), atol=1e-5)
         assert torch.allclose(here.var(dim=0, unbiased=False), torch.ones(4), atol=1e-3)
+
+
+def test_messages_over_several_steps_have_the_gradients_of_plain_products():
+    torch.manual_seed(0)
+    kernel, sent = (torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in ((5, 3, 3), (5, 3)))
+
+    def steps(message):
+        values = sent
+        for _ in range(3):
+            values = torch.tanh(message(values))
+        return values.sum()
+
+    ours = torch.autograd.grad(steps(Messages(kernel)), (kernel, sent))
+    plain = torch.autograd.grad(steps(lambda values: (kernel @ values[:, :, None])[:, :, 0]), (kernel, sent))
+    for one, other in zip(ours, plain, strict=True):
+        torch.testing.assert_close(one, other)
 
 
 @pytest.mark.parametrize("name", SMALL)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch.nn import functional
 
+from beno.nn.branch import BranchLinear
 from beno.nn.segments import to_edges
 from tests.learning import cohort_of, samples_of
 
@@ -54,7 +55,8 @@ def test_a_fused_layer_and_its_gradients(dtype, second, gather, activate):
     along = torch.randn_like(theirs)
     gradients = torch.autograd.grad((ours.float() * along).sum(), inputs)
     expected = torch.autograd.grad((theirs * along).sum(), inputs)
-    assert worst([ours, *gradients], [theirs, *expected]) < (5e-3 if dtype == torch.float16 else 1e-4)
+    exact = dtype == torch.float32 and INTERPRETED  # a GPU rounds single precision to TF32 for its products
+    assert worst([ours, *gradients], [theirs, *expected]) < (1e-4 if exact else 5e-3)
 
 
 @pytest.mark.parametrize("residual", [False, True])
@@ -70,3 +72,28 @@ def test_a_fused_norm_and_its_gradients(residual):
     gradients = torch.autograd.grad((ours * along).sum(), inputs)
     expected = torch.autograd.grad((theirs * along).sum(), inputs)
     assert worst([ours, *gradients], [theirs, *expected]) < 1e-4
+
+
+def test_a_weighted_sum_over_neighbours():
+    torch.manual_seed(0)
+    wiring = cohort_of(samples_of(1)).batch().wiring
+    start, sender = wiring.start.to(DEVICE), wiring.sender.to(DEVICE)
+    values, weight = random(len(start) - 1, 32).detach(), random(len(sender), 1).detach()
+    expected = torch.zeros_like(values).index_add(0, wiring.receiver.to(DEVICE), weight * values[sender])
+    assert worst([fused.segment_sum(values, start, sender, weight)], [expected]) < 1e-5
+
+
+@pytest.mark.parametrize("activate", [False, True])
+def test_a_layer_with_few_inputs_is_padded_to_the_kernels(activate):
+    if INTERPRETED:
+        pytest.skip("the kernels are chosen on a GPU alone")
+    torch.manual_seed(0)
+    layer, rows = BranchLinear(2, 4, 32).to(DEVICE), random(2 * 100, 4)
+    plain = layer(rows, activate=activate)
+    with torch.autocast(DEVICE, torch.bfloat16):
+        assert layer._can_fuse((rows,))
+        ours = layer(rows, activate=activate)
+    inputs = [rows, *layer.parameters()]
+    gradients = torch.autograd.grad(ours.float().square().sum(), inputs)
+    expected = torch.autograd.grad(plain.square().sum(), inputs)
+    assert worst([ours, *gradients], [plain, *expected]) < 3e-2

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from beno.nn.segments import Wiring, spread, sum_over_segments, to_edges, to_nodes
+from beno.nn.segments import Wiring, from_senders, over_neighbours, spread, sum_over_segments, to_edges, to_nodes
 from tests.learning import cohort_of, samples_of
 
 
@@ -35,6 +35,18 @@ def test_gradients_against_finite_differences(wiring):
     start = torch.tensor([0, 2, 3, 6])
     values = torch.randn(3, 2, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda v: spread(v, segment, start) ** 2, (values,))
+
+
+def test_senders_and_weighted_neighbours(wiring):
+    nodes, edges = len(wiring.start) - 1, len(wiring.receiver)
+    values = torch.randn(nodes, 2, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(edges, 1, dtype=torch.float64)
+    weight = weight + weight[wiring.reverse]  # of both directions of an edge
+    torch.testing.assert_close(from_senders(values, wiring), values[wiring.sender])
+    looped = torch.zeros_like(values).index_add(0, wiring.receiver, weight * values[wiring.sender])
+    torch.testing.assert_close(over_neighbours(values, weight, wiring), looped)
+    assert torch.autograd.gradcheck(lambda v: from_senders(v, wiring) ** 2, (values,), fast_mode=True)
+    assert torch.autograd.gradcheck(lambda v: over_neighbours(v, weight, wiring) ** 2, (values,), fast_mode=True)
 
 
 def test_a_repeated_wiring_is_as_many_graphs_apart(wiring):

@@ -61,7 +61,7 @@ def reproduce(
     limit = parse_duration(time_limit) if time_limit else float("inf")
     limit = limit if train else 0.0
     effort = Effort.least() if smoke else Effort()
-    effort = replace(effort, epochs=epochs or effort.epochs, side_by_side=side_by_side)
+    effort = replace(effort, epochs=epochs or effort.epochs)
     queue = Queue(folder, results, effort, device)
     beside = [
         multiprocessing.get_context("spawn").Process(target=queue.fill, args=(chosen, limit, print))

@@ -100,11 +100,16 @@ def evaluate(
     split: Annotated[str, typer.Option(help="test, validation, train or all.")] = "test",
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     out: Annotated[Path | None, typer.Option(help="Write the figures here, as JSON.")] = None,
+    averaged: Annotated[
+        bool,
+        typer.Option("--averaged", help="The mean of its answers over all symmetries of the square."),
+    ] = False,
 ) -> None:
     """Relative L2 and MAE, mean and deviation over samples, beside the paper's figures."""
     from rich.console import Console
     from rich.table import Table
 
+    from beno.averaged import AveragedOperator
     from beno.dataset import SPLITS, Dataset
     from beno.errors import BenoError
     from beno.evaluation import evaluate as evaluate_on
@@ -113,6 +118,7 @@ def evaluate(
     if split not in (*SPLITS, "all"):
         raise BenoError(f"there is no split {split!r}; there is {', '.join(SPLITS)}, all")
     operator = _load(run, device)
+    operator = AveragedOperator.of(operator) if averaged else operator
     table = Table("data", "samples", "relative L2", "MAE", "paper's BENO, relative L2", "paper's BENO, MAE")
     figures = []
     for path in data:
@@ -133,7 +139,8 @@ def evaluate(
     typer.echo("The paper's data have another scale than these: its relative errors may be compared, its MAE may not.")
     if out is not None:
         try:
-            out.write_text(json.dumps({"model": json.loads(operator.header.to_json()), "figures": figures}, indent=1))
+            facts = {"model": json.loads(operator.header.to_json()), "averaged": averaged, "figures": figures}
+            out.write_text(json.dumps(facts, indent=1))
         except OSError as error:
             raise BenoError(f"cannot write {out}: {error.strerror}") from error
 

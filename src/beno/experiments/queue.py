@@ -15,11 +15,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from beno.averaged import AveragedOperator
 from beno.dataset import Block, Dataset, Metadata, write
 from beno.device import choose_device
 from beno.errors import BenoError
 from beno.evaluation import evaluate
 from beno.experiments.cells import Cells
+from beno.experiments.sharing import Share
 from beno.experiments.tables import TEST_SEED, TRAINING_SEED, Row, Table, Training
 from beno.files import whole_file_or_none
 from beno.making import make
@@ -30,7 +32,7 @@ from beno.random_problems import Family
 from beno.recipe import PRESETS, TrainingConfig
 from beno.training import STATE, Run, make_fabric
 
-DONE, PIECES = "done.json", "pieces.json"
+DONE, SHARE = "done.json", "share.json"
 
 # Sizes at which every part of every table runs in a few seconds on a CPU.
 SMALL: dict[str, dict[str, Any]] = {
@@ -51,7 +53,6 @@ class Effort:
     test_samples: int = 100
     epochs: int = 1000
     seconds: float = 300.0  # of the whole device, whichever ends first
-    side_by_side: int = 1  # trainings on one device, each of which counts its share of it
     smoke: bool = False
 
     @classmethod
@@ -66,7 +67,8 @@ class Effort:
 
     def config(self, training: Training) -> TrainingConfig:
         preset = PRESETS["harmonic" if training.model == "harmonic" else "fast"]
-        config = replace(preset, epochs=self.epochs, seed=training.seed, checkpoint_every=10, **training.changes)
+        config = replace(preset, **{"epochs": self.epochs, **training.changes}, seed=training.seed, checkpoint_every=10)
+        config = replace(config, epochs=min(config.epochs, self.epochs))
         if self.smoke:
             config = replace(config, batch_size=4, precision="32-true", symmetries=False, parts=min(config.parts, 1))
         return config
@@ -142,15 +144,20 @@ class Queue:
         with Dataset(data) as dataset:
             resume = (folder / STATE).exists()
             run = Run(folder, dataset, training.model, settings, config, make_fabric(self.device), resume)
-        pieces = Pieces.read(folder / PIECES) if resume else Pieces()
-        left = float("inf") if training.whole else (effort.seconds - pieces.device_seconds) * effort.side_by_side
-        before = run.seconds
-        outcome = run.train(time_limit=max(0.0, min(left, deadline - time.monotonic())))
-        pieces = pieces.with_piece(outcome.seconds - before, effort.side_by_side)
-        pieces.write(folder / PIECES)
+        share = Share(folder / SHARE, self.folder / "at_work")
+
+        def has_had_its_share() -> bool:
+            return not training.whole and share.seconds >= effort.seconds
+
+        with share.working(run.seconds):
+            outcome = run.train(
+                lambda record: share.count_until(record.seconds),
+                max(0.0, deadline - time.monotonic()),
+                has_had_its_share,
+            )
         best = outcome.best_validation_loss
         say(f"{training.name}: {outcome.epochs} epochs, {outcome.seconds:.0f} s, best {best:.4g}")
-        if not outcome.finished and (training.whole or pieces.device_seconds < effort.seconds):
+        if not outcome.finished and not has_had_its_share():
             return None
         facts = {
             "model": training.model,
@@ -159,7 +166,7 @@ class Queue:
             "epochs": outcome.epochs,
             "best_epoch": LearnedOperator.load(folder / BEST).header.epoch,
             "seconds": outcome.seconds,
-            "device_seconds": pieces.device_seconds,
+            "device_seconds": share.seconds,
             "parameters": sum(parameter.numel() for parameter in run.network.parameters()),
             "seed": training.seed,
             **{name: value for name, value in provenance().items() if name in ("commit", "device")},
@@ -172,6 +179,7 @@ class Queue:
         self, table: Table, row: Row, columns: list[str], trained: dict[str, Any], say: Callable[[str], None]
     ) -> None:
         operator = LearnedOperator.load(self.folder_of(row.training) / BEST, self.device_name)
+        operator = AveragedOperator.of(operator) if row.averaged else operator
         trained_on = asdict(self.effort.family(row.training.family)) | {"spoilt": row.training.spoilt}
         for column in columns:
             family = self.effort.family(table.columns[column])
@@ -205,34 +213,6 @@ class Queue:
     @property
     def device_name(self) -> str:
         return choose_device(self.device)
-
-
-@dataclass(frozen=True)
-class Pieces:
-    """How long a training has been worked on, and beside how many: seconds, and processes on the device."""
-
-    pieces: tuple[tuple[float, int], ...] = ()
-
-    @property
-    def device_seconds(self) -> float:
-        """Its share of the device's time, as if all that may run beside it had."""
-        return sum((seconds / side_by_side for seconds, side_by_side in self.pieces), start=0.0)
-
-    def with_piece(self, seconds: float, side_by_side: int) -> "Pieces":
-        return Pieces((*self.pieces, (seconds, side_by_side)))
-
-    @classmethod
-    def read(cls, path: Path) -> "Pieces":
-        if not path.exists():  # killed in its first piece
-            return cls()
-        try:
-            return cls(tuple((float(seconds), int(beside)) for seconds, beside in json.loads(path.read_text())))
-        except (OSError, ValueError, TypeError) as error:
-            raise BenoError(f"{path} cannot be read: {error}") from error
-
-    def write(self, path: Path) -> None:
-        with whole_file_or_none(path) as unfinished:
-            unfinished.write_text(json.dumps(self.pieces))
 
 
 def _read_done(path: Path, settings: dict[str, Any], config: TrainingConfig) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from beno.batch import Batch, Cohort
 from beno.dataset import Metadata
 from beno.errors import BenoError
 from beno.models.nodes import node_columns, node_features, settings_for
-from beno.nn.segments import to_nodes
+from beno.nn.segments import from_senders, to_edges, to_nodes
 from beno.sample import Sample
 from beno.scaling import Scales
 from beno.variety import Variety
@@ -77,11 +77,49 @@ class GKN(nn.Module):
     def branches(self, batch: Batch) -> Float[Tensor, "1 n"]:
         wiring, width = batch.wiring, self.config.width
         features = node_features(batch, self.config.coefficient, self.config.kinds)
-        hidden = self.from_receiver(features)[wiring.receiver] + self.from_sender(features)[wiring.sender]
+        hidden = to_edges(self.from_receiver(features), self.from_sender(features), wiring)
         kernel = self.kernel(hidden).view(-1, width, width)
+        messages = Messages(kernel)
         degree = (wiring.start[1:] - wiring.start[:-1]).clamp(min=1)[:, None]
         nodes = self.lift(features)
         for _ in range(self.config.depth):
-            messages = torch.bmm(kernel, nodes[wiring.sender][:, :, None].to(kernel.dtype))[:, :, 0]
-            nodes = functional.relu(self.root(nodes) + to_nodes(messages, wiring) / degree)
+            sent = messages(from_senders(nodes, wiring).to(kernel.dtype))
+            nodes = functional.relu(self.root(nodes) + to_nodes(sent, wiring) / degree)
         return self.project(nodes).float().T
+
+
+class Messages:
+    """A matrix for every edge, times what is sent along it, step after step.
+
+    The matrices are most of what is in memory. So their gradient is made once, of all steps together: by the backward
+    pass of the first step, which comes last.
+    """
+
+    def __init__(self, kernel: Float[Tensor, "e c c"]) -> None:
+        self._kernel, self._is_first = kernel, True
+        self._received: list[tuple[Tensor, Tensor]] = []  # gradients at the receivers, and what was sent
+
+    def __call__(self, sent: Float[Tensor, "e c"]) -> Float[Tensor, "e c"]:
+        is_first, self._is_first = self._is_first, False
+        return _Message.apply(self._kernel, sent, self._received, is_first)
+
+
+class _Message(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, kernel: Tensor, sent: Tensor, received: list[tuple[Tensor, Tensor]], is_first: bool
+    ) -> Tensor:
+        ctx.save_for_backward(kernel, sent)
+        ctx.received, ctx.is_first = received, is_first
+        return torch.bmm(kernel, sent[:, :, None])[:, :, 0]
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        kernel, sent = ctx.saved_tensors
+        ctx.received.append((gradients[0], sent))
+        to_sent = torch.bmm(gradients[0][:, None, :], kernel)[:, 0]
+        if not ctx.is_first:
+            return None, to_sent, None, None
+        at_receivers, all_sent = (torch.stack(each, dim=1) for each in zip(*ctx.received, strict=True))
+        ctx.received.clear()
+        return torch.bmm(at_receivers.transpose(1, 2), all_sent), to_sent, None, None

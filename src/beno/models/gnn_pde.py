@@ -18,7 +18,7 @@ from beno.batch import Batch, Cohort
 from beno.dataset import Metadata
 from beno.errors import BenoError
 from beno.models.nodes import node_columns, node_features, offsets, settings_for
-from beno.nn.segments import Wiring, to_nodes
+from beno.nn.segments import Wiring, over_neighbours, to_nodes
 from beno.sample import Sample
 from beno.scaling import Scales
 from beno.variety import Variety
@@ -54,7 +54,7 @@ class ChebyshevConvolution(nn.Module):
         self, nodes: Float[Tensor, "n c"], weight: Float[Tensor, "e 1"], wiring: Wiring
     ) -> Float[Tensor, "n c"]:
         def shifted_laplacian(values: Tensor) -> Tensor:
-            return -to_nodes(weight * values.index_select(0, wiring.sender), wiring)
+            return -over_neighbours(values, weight, wiring)
 
         # In single precision: the recursion of the polynomials adds up what rounding leaves.
         before, now = nodes.float(), shifted_laplacian(nodes.float())

@@ -13,11 +13,13 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional
 
 from beno.batch import Batch, Cohort
 from beno.dataset import Metadata
 from beno.errors import BenoError
 from beno.models.nodes import node_columns, node_features, offsets, settings_for
+from beno.nn.branch import BranchLinear, BranchMLP
 from beno.nn.segments import gathered, spread, to_nodes
 from beno.sample import Sample
 from beno.scaling import Scales
@@ -47,16 +49,21 @@ class MPPDEConfig:
 class Step(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.message = _two_layers(2 * width + 4, width, width)
-        self.update = _two_layers(2 * width, width, width)
+        # The message's first layer, in parts: what its receiver and its sender give, and what differs between them.
+        fan_in = 2 * width + 4
+        self.from_receiver = BranchLinear(1, width, width, bias=False, fan_in=fan_in)
+        self.from_sender = BranchLinear(1, width, width, bias=False, fan_in=fan_in)
+        self.message = BranchMLP(1, 4, width, width, layers=2, fan_in=fan_in)
+        self.update = BranchMLP(1, (width, width), width, width, layers=2)
         self.gain, self.shift = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
 
     def forward(self, nodes: Float[Tensor, "n c"], edges: Float[Tensor, "e 4"], batch: Batch) -> Float[Tensor, "n c"]:
         wiring = batch.wiring
-        ends = torch.cat([nodes[wiring.receiver], nodes[wiring.sender], edges.to(nodes.dtype)], dim=1)
+        ends = self.from_receiver(nodes), self.from_sender(nodes), wiring
+        messages = functional.silu(self.message(edges, from_nodes=ends))
         degree = (wiring.start[1:] - wiring.start[:-1]).clamp(min=1)[:, None]
-        gathered = to_nodes(self.message(ends), wiring) / degree
-        nodes = nodes + self.update(torch.cat([nodes, gathered.to(nodes.dtype)], dim=1))
+        received = to_nodes(messages, wiring) / degree
+        nodes = nodes + functional.silu(self.update(nodes, received))
         return instance_norm(nodes.float(), batch) * self.gain + self.shift
 
 

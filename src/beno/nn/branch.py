@@ -49,7 +49,10 @@ class BranchLinear(nn.Module):
         total: Tensor | None = self.bias
         for part, weight in zip(parts, self.weights, strict=True):
             rows = functional.silu(part) if activate else part
-            rows, weight = _aligned(rows.view(self.branches, -1, part.shape[-1]), weight)
+            rows = rows.view(self.branches, -1, part.shape[-1])
+            if rows.is_cuda:  # tensor cores run at speed with a multiple of eight columns
+                missing = -rows.shape[-1] % 8
+                rows, weight = _widened(rows, missing), _lengthened(weight, missing)
             total = torch.bmm(rows, weight) if total is None else torch.baddbmm(total, rows, weight)
         assert total is not None
         total = total.view(-1, total.shape[-1])
@@ -59,19 +62,24 @@ class BranchLinear(nn.Module):
         if not (parts[0].is_cuda and torch.is_autocast_enabled("cuda") and len(parts) <= 2):
             return False
         fused = fused_kernels()
-        return fused is not None and all(fused.fits(*weight.shape[1:]) for weight in self.weights)
+        if fused is None:
+            return False
+        return all(fused.fits(max(weight.shape[1], fused.LEAST), weight.shape[2]) for weight in self.weights)
 
     def _fused(
         self, parts: tuple[Tensor, ...], activate: bool, from_nodes: FromNodes | None
     ) -> Float[Tensor, "bn out"]:
         fused = fused_kernels()
         assert fused is not None
-        second = (parts[1], self.weights[1]) if len(parts) == 2 else (None, None)
+        products: list[Tensor | None] = []
+        for part, weight in zip(parts, self.weights, strict=True):
+            missing = max(0, fused.LEAST - part.shape[-1])
+            products += [_widened(part, missing), _lengthened(weight, missing)]
+        products += [None, None] if len(parts) == 1 else []
         at_receiver, at_sender, wiring = from_nodes or (None, None, None)
         return fused.FusedLinear.apply(
-            parts[0], self.weights[0], *second, self.bias, at_receiver, at_sender, wiring, activate,
-            torch.get_autocast_dtype("cuda"),
-        )  # fmt: skip
+            *products, self.bias, at_receiver, at_sender, wiring, activate, torch.get_autocast_dtype("cuda")
+        )
 
 
 class BranchLayerNorm(nn.Module):
@@ -135,9 +143,11 @@ class BranchMLP(nn.Module):
         return x if residual is None else residual + x
 
 
-def _aligned(rows: Float[Tensor, "b n k"], weight: Float[Tensor, "b k out"]) -> tuple[Tensor, Tensor]:
-    """Padded with zeros to a multiple of eight columns, which tensor cores need to run at speed."""
-    missing = -rows.shape[-1] % 8
-    if missing == 0 or not rows.is_cuda:
-        return rows, weight
-    return functional.pad(rows, (0, missing)), functional.pad(weight, (0, 0, 0, missing))
+def _widened(rows: Float[Tensor, "*n k"], columns: int) -> Float[Tensor, "*n wider"]:
+    """With columns of zeros."""
+    return functional.pad(rows, (0, columns)) if columns else rows
+
+
+def _lengthened(weight: Float[Tensor, "b k out"], rows: int) -> Float[Tensor, "b longer out"]:
+    """With rows for columns of zeros."""
+    return functional.pad(weight, (0, 0, 0, rows)) if rows else weight

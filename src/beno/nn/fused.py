@@ -19,9 +19,12 @@ ROWS_A_CHUNK = 512
 NORM_EPSILON = 1e-5
 
 
+LEAST = 16  # rows and columns of a product that a tensor core takes
+
+
 def fits(*sizes: int) -> bool:
     """Whether matrices of these sizes suit the kernels, which hold a whole weight at once."""
-    return all(size in (16, 32, 64, 128) for size in sizes)
+    return all(size in (LEAST, 32, 64, 128) for size in sizes)
 
 
 @triton.jit
@@ -111,13 +114,18 @@ def _weight_gradient_kernel(
 
 
 @triton.jit
-def _segment_sum_kernel(out, values, start, order, ORDERED: tl.constexpr, WIDTH: tl.constexpr):
+def _segment_sum_kernel(
+    out, values, start, order, weight, ORDERED: tl.constexpr, WEIGHTED: tl.constexpr, WIDTH: tl.constexpr
+):
     segment = tl.program_id(0).to(tl.int64)
     c = tl.arange(0, WIDTH)
     total = tl.zeros((WIDTH,), dtype=tl.float32)
     for item in range(tl.load(start + segment), tl.load(start + segment + 1)):
         row = tl.load(order + item) if ORDERED else item
-        total += tl.load(values + row * WIDTH + c).to(tl.float32)
+        value = tl.load(values + row * WIDTH + c).to(tl.float32)
+        if WEIGHTED:
+            value *= tl.load(weight + item)
+        total += value
     tl.store(out + segment * WIDTH + c, total.to(out.dtype.element_ty))
 
 
@@ -209,12 +217,13 @@ class FusedNorm(torch.autograd.Function):
         return dx, dgain, dshift, None if ctx.residual_type is None else dy.to(ctx.residual_type)
 
 
-def segment_sum(values: Tensor, start: Tensor, order: Tensor | None = None) -> Tensor:
-    """Sums of consecutive rows of ``values``, or of ``values[order]``."""
+def segment_sum(values: Tensor, start: Tensor, order: Tensor | None = None, weight: Tensor | None = None) -> Tensor:
+    """Sums of consecutive rows of ``values``, or of ``values[order]``, each times its weight if there are some."""
     out = values.new_empty(len(start) - 1, values.shape[1])
     _segment_sum_kernel[(len(out),)](
-        out, values, start, start if order is None else order, order is not None, values.shape[1], num_warps=1
-    )
+        out, values, start, start if order is None else order, values if weight is None else weight,
+        order is not None, weight is not None, values.shape[1], num_warps=1,
+    )  # fmt: skip
     return out
 
 

@@ -46,11 +46,12 @@ class BoxPotential:
         outside = np.ones(shape, dtype=bool)
         outside[tuple((domain.cells - low).T)] = False
         free = _free_sides(panels.direction[~within], is_flow[~within], has_outside=bool(outside.any()))
-        waves = [_waves(side, bool(free[2 * axis]), bool(free[2 * axis + 1])) for axis, side in enumerate(shape)]
-        self._forward, self._back = ([wave[part].to(device, dtype) for wave in waves] for part in (0, 1))
-        eigenvalue = (waves[0][2][:, None] + waves[1][2][None, :]) / domain.spacing**2
-        eigenvalue[eigenvalue == 0] = math.inf  # that of the constant, which is free if all sides are
-        self._inverse = (1 / eigenvalue).to(device, dtype)
+        sides = [(side, bool(free[2 * axis]), bool(free[2 * axis + 1])) for axis, side in enumerate(shape)]
+        (forward, back, along_x), (forward_y, back_y, along_y) = (_waves(*side, device, dtype) for side in sides)
+        self._forward, self._back = (forward, forward_y), (back, back_y)
+        eigenvalue = (along_x[:, None] + along_y[None, :]) / domain.spacing**2
+        # That of the constant, which is free if all sides are, is zero.
+        self._inverse = torch.where(eigenvalue == 0, 0.0, 1 / eigenvalue).to(dtype)
 
         def number(cells: Int[np.ndarray, "m 2"]) -> Int[Tensor, " m"]:
             return torch.as_tensor(cells @ (shape[1], 1), device=device)
@@ -102,7 +103,7 @@ def _free_sides(
 
 @lru_cache(maxsize=64)
 def _waves(
-    side: int, free_start: bool, free_end: bool
+    side: int, free_start: bool, free_end: bool, device: torch.device, dtype: torch.dtype
 ) -> tuple[Float[Tensor, "k n"], Float[Tensor, "k n"], Float[Tensor, " k"]]:
     """At the middles of so many cells: the waves with slope zero at free ends and zero at others, the same with their
     weights on the way back, and what the second difference makes of them."""
@@ -112,4 +113,5 @@ def _waves(
     phase = angle[:, None] * (torch.arange(side, dtype=torch.float64) + 0.5)[None, :]
     wave = torch.cos(phase) if free_start else torch.sin(phase)
     weight = 1 / wave.square().sum(dim=1)
-    return wave, wave * weight[:, None], 2 * torch.cos(angle) - 2
+    back, second_difference = wave * weight[:, None], 2 * torch.cos(angle) - 2
+    return wave.to(device, dtype), back.to(device, dtype), second_difference.to(device)

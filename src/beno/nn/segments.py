@@ -100,6 +100,49 @@ def to_nodes(values: Float[Tensor, "e c"], wiring: Wiring) -> Float[Tensor, "n c
     return _ToSegments.apply(values, wiring.receiver, wiring.start)
 
 
+class _FromSenders(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, nodes: Tensor, sender: Tensor, reverse: Tensor, start: Tensor) -> Tensor:
+        ctx.save_for_backward(reverse, start)
+        return nodes.index_select(0, sender)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        reverse, start = ctx.saved_tensors
+        return sum_over_segments(gradients[0].index_select(0, reverse), start), None, None, None
+
+
+def from_senders(nodes: Float[Tensor, "n c"], wiring: Wiring) -> Float[Tensor, "e c"]:
+    """What each edge's sender has to say."""
+    return _FromSenders.apply(nodes, wiring.sender, wiring.reverse, wiring.start)
+
+
+class _OverNeighbours(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, nodes: Tensor, weight: Tensor, sender: Tensor, start: Tensor) -> Tensor:
+        ctx.save_for_backward(weight, sender, start)
+        return _weighted_sum(nodes, weight, sender, start)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        return _weighted_sum(gradients[0], *ctx.saved_tensors), None, None, None
+
+
+def over_neighbours(nodes: Float[Tensor, "n c"], weight: Float[Tensor, "e 1"], wiring: Wiring) -> Float[Tensor, "n c"]:
+    """Weighted sums of what each node's neighbours have. A weight must be that of the reverse edge too: then this is a
+    symmetric matrix, and its own gradient."""
+    return _OverNeighbours.apply(nodes, weight, wiring.sender, wiring.start)
+
+
+def _weighted_sum(
+    nodes: Float[Tensor, "n c"], weight: Float[Tensor, "e 1"], sender: Int[Tensor, " e"], start: Int[Tensor, " m"]
+) -> Float[Tensor, "n c"]:
+    fused = fused_kernels() if nodes.is_cuda else None
+    if fused is not None and nodes.shape[1].bit_count() == 1:
+        return fused.segment_sum(nodes.contiguous(), start, sender, weight)
+    return sum_over_segments(weight * nodes.index_select(0, sender), start)
+
+
 def gathered(
     values: Float[Tensor, "n c"], segment: Int[Tensor, " n"], start: Int[Tensor, " s_plus_one"]
 ) -> Float[Tensor, "s c"]:

@@ -1,0 +1,63 @@
+"""What a training has had of a device that others train on too."""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from beno.errors import BenoError
+from beno.files import whole_file_or_none
+
+
+class Share:
+    """Seconds of the whole device: at every moment, those of the clock over how many trainings there are.
+
+    They are kept in a file, for a training goes on another time. Every process that trains holds a lock on a file of
+    its own in a common folder; the lock ends with the process, however that ends.
+    """
+
+    def __init__(self, path: Path, at_work: Path) -> None:
+        self._path, self._at_work = path, at_work
+        self._clock = 0.0
+        self.seconds = 0.0
+        try:
+            if path.exists():
+                self.seconds = float(json.loads(path.read_text())["device_seconds"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise BenoError(f"{path} cannot be read: {error!r}") from error
+
+    @contextmanager
+    def working(self, clock: float) -> Iterator[None]:
+        """From a time of the training's clock on."""
+        self._clock = clock
+        self._at_work.mkdir(exist_ok=True)
+        mine = self._at_work / str(os.getpid())
+        with open(mine, "w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            try:
+                yield
+            finally:
+                mine.unlink(missing_ok=True)
+
+    def count_until(self, clock: float) -> None:
+        self.seconds += (clock - self._clock) / max(1, self._workers())
+        self._clock = clock
+        with whole_file_or_none(self._path) as unfinished:
+            unfinished.write_text(json.dumps({"device_seconds": self.seconds}))
+
+    def _workers(self) -> int:
+        return sum(map(_is_locked, self._at_work.iterdir()))
+
+
+def _is_locked(path: Path) -> bool:
+    try:
+        with open(path) as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:  # just gone
+        return False
+    path.unlink(missing_ok=True)  # of a process that was killed
+    return False
