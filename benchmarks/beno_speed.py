@@ -112,6 +112,9 @@ def plan_for(cohort, batch_size: int, seed: int):
 def measure(folder: Path, variant: str, settings: dict, batch_size: int, product: float, copy: float) -> dict:
     config = PRESETS["fast"]
     fabric = make_fabric()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
     with Dataset(folder / "four.h5") as dataset:
         run = Run(
             Path(tempfile.mkdtemp(dir=folder)) / "run",
