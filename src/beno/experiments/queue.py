@@ -223,7 +223,7 @@ def _read_done(path: Path, settings: dict[str, Any], config: TrainingConfig) -> 
         raise BenoError(f"{path} cannot be read: {error!r}") from error
     asked = {"settings": settings, **asdict(config)}
     for name, value in asked.items():
-        if stored.get(name) != value:
+        if name != "checkpoint_every" and stored.get(name) != value:  # which changes nothing in the weights
             raise BenoError(
                 f"{path.parent} was trained with {name} {stored.get(name)}, not {value}: use another folder"
             )
