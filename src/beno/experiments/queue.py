@@ -218,7 +218,8 @@ class Queue:
 def _read_done(path: Path, settings: dict[str, Any], config: TrainingConfig) -> dict[str, Any]:
     try:
         facts = json.loads(path.read_text())
-        stored = {"settings": facts["settings"], **facts["training"]}
+        # What an older version could not choose yet was the default.
+        stored = {"settings": facts["settings"], **asdict(TrainingConfig()), **facts["training"]}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BenoError(f"{path} cannot be read: {error!r}") from error
     asked = {"settings": settings, **asdict(config)}
