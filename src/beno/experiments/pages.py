@@ -102,11 +102,11 @@ def _measured(table: Table, known: Known, measure: str) -> list[str]:
 
 def _seeds(known: Known) -> dict[str, list[dict[str, Cell]]]:
     """Rows that differ in their seed alone, where there are several."""
-    alike: dict[str, list[dict[str, Cell]]] = {}
+    alike: dict[tuple[str, bool], list[dict[str, Cell]]] = {}
     for row, of_row in known.items():
         if of_row:
-            alike.setdefault(replace(row.training, seed=0).name, []).append(of_row)
-    return {name.partition("-")[0]: cells for name, cells in alike.items() if len(cells) > 1}
+            alike.setdefault((replace(row.training, seed=0).name, row.averaged), []).append(of_row)
+    return {name.partition("-")[0]: cells for (name, _), cells in alike.items() if len(cells) > 1}
 
 
 def as_latex(table: Table, known: Known) -> str:
