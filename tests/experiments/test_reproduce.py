@@ -27,6 +27,9 @@ WHOLE = TABLES["darcy_train_4_corners"]
 SMALL = replace(WHOLE, columns={name: WHOLE.columns[name] for name in ("4-Corners", "No-Corner")})
 
 
+FIGURES = {"relative_l2": 0.1, "relative_l2_deviation": 0.01, "mae": 0.1, "mae_deviation": 0.01}
+
+
 def queue_in(folder):
     return Queue(folder / "runs", folder / "results", Effort.least(), "cpu")
 
@@ -98,6 +101,21 @@ def test_stopped_at_its_time_limit_it_goes_on(tmp_path):
         rounds += 1
         assert rounds < 20
     assert rounds >= 2, "each time a little was done"
+
+
+def test_an_unfinished_training_can_be_tested_and_goes_on(tmp_path):
+    table = replace(SMALL, rows=SMALL.rows[:1])
+    effort = replace(Effort.least(), epochs=3, test_unfinished=True)
+    queue = Queue(tmp_path / "runs", tmp_path / "results", effort, "cpu")
+    seen = []
+    while queue.fill([table], 0.01).missing:
+        seen.append({column: cell["trained"] for column, cell in queue.cells.of_row(table, table.rows[0]).items()})
+    assert seen and all(trained["stopped"] for cells in seen for trained in cells.values())
+    assert "1, to go on" in as_markdown(
+        table, {table.rows[0]: {"4-Corners": {"figures": FIGURES, "trained": seen[0]["4-Corners"]}}}
+    )
+    for cell in queue.cells.of_row(table, table.rows[0]).values():
+        assert cell["trained"]["epochs"] == 3 and not cell["trained"]["stopped"]
 
 
 def test_a_row_that_another_process_is_at_is_left_to_it(tmp_path):

@@ -28,6 +28,9 @@ def reproduce(
     side_by_side: Annotated[int, typer.Option(help="How many trainings share the device.", min=1)] = 1,
     epochs: Annotated[int | None, typer.Option(help="Of each training, at most; else 1000.", min=1)] = None,
     only: Annotated[list[str] | None, typer.Option(help="Rows of this model alone, as beno; may be repeated.")] = None,
+    test_unfinished: Annotated[
+        bool, typer.Option("--test-unfinished", help="Test trainings as they stand when the time is over; they go on.")
+    ] = False,
     train: Annotated[bool, typer.Option(help="Or write pages and draw figures from what there is.")] = True,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
 ) -> None:
@@ -61,7 +64,7 @@ def reproduce(
     limit = parse_duration(time_limit) if time_limit else float("inf")
     limit = limit if train else 0.0
     effort = Effort.least() if smoke else Effort()
-    effort = replace(effort, epochs=epochs or effort.epochs)
+    effort = replace(effort, epochs=epochs or effort.epochs, test_unfinished=test_unfinished)
     queue = Queue(folder, results, effort, device)
     beside = [
         multiprocessing.get_context("spawn").Process(target=queue.fill, args=(chosen, limit, print))

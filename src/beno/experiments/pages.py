@@ -63,7 +63,8 @@ INTRODUCTION = (
 def _facts(row: Row, cell: Cell) -> str:
     trained, device = cell["trained"], cell["trained"]["device"]
     seconds = f"{trained['seconds']:.0f} ({trained['device_seconds']:.0f})"
-    facts = [row.label, trained["epochs"], trained["best_epoch"], seconds, f"{trained['parameters']:,}"]
+    epochs = f"{trained['epochs']}{', to go on' * trained.get('stopped', False)}"
+    facts = [row.label, epochs, trained["best_epoch"], seconds, f"{trained['parameters']:,}"]
     return "| " + " | ".join(map(str, [*facts, trained["seed"], device.get("gpu") or device.get("cpu")])) + " |"
 
 

@@ -56,6 +56,7 @@ class Effort:
     test_samples: int = 100
     epochs: int = 1000
     seconds: float = 300.0  # of the whole device, whichever ends first
+    test_unfinished: bool = False  # trainings as they stand when the time is over; they go on all the same
     smoke: bool = False
 
     @classmethod
@@ -104,7 +105,7 @@ class Queue:
         self.standing(tables)  # cells that are none are refused before anything is done
         deadline, held, failed = time.monotonic() + time_limit, 0, []
         for table, row in [(one, row) for one in tables for row in one.rows]:
-            known = self.cells.of_row(table, row)
+            known = self._final(table, row)
             missing = [column for column in table.columns if column not in known]
             if not missing:
                 continue
@@ -125,8 +126,13 @@ class Queue:
 
     def standing(self, tables: list[Table]) -> Standing:
         every = sum(len(table.rows) * len(table.columns) for table in tables)
-        filled = sum(len(self.cells.of_row(table, row)) for table in tables for row in table.rows)
+        filled = sum(len(self._final(table, row)) for table in tables for row in table.rows)
         return Standing(every, every - filled)
+
+    def _final(self, table: Table, row: Row) -> set[str]:
+        """Columns whose cells are of a training that has ended."""
+        cells = self.cells.of_row(table, row).items()
+        return {column for column, cell in cells if not cell["trained"].get("stopped", False)}
 
     def folder_of(self, training: Training) -> Path:
         return self.folder / self._name(training)
@@ -145,7 +151,7 @@ class Queue:
         return "smoke-" * self.effort.smoke + training.name
 
     def _train(self, training: Training, deadline: float, say: Callable[[str], None]) -> dict[str, Any] | None:
-        """What is known of a training that has ended; None if the time was over before it had."""
+        """What is known of a training that has ended, or is to be tested as it stands; None if neither."""
         folder, effort = self.folder_of(training), self.effort
         settings, config = effort.settings(training), effort.config(training)
         if self.is_done(training):
@@ -167,7 +173,8 @@ class Queue:
             )
         best = outcome.best_validation_loss
         say(f"{training.name}: {outcome.epochs} epochs, {outcome.seconds:.0f} s, best {best:.4g}")
-        if not outcome.finished and not has_had_its_share():
+        stopped = not outcome.finished and not has_had_its_share()
+        if stopped and not effort.test_unfinished:
             return None
         facts = {
             "model": training.model,
@@ -179,10 +186,12 @@ class Queue:
             "device_seconds": share.seconds,
             "parameters": sum(parameter.numel() for parameter in run.network.parameters()),
             "seed": training.seed,
+            "stopped": stopped,
             **{name: value for name, value in provenance().items() if name in ("commit", "device")},
         }
-        with whole_file_or_none(folder / DONE) as unfinished:
-            unfinished.write_text(json.dumps(facts, indent=1))
+        if not stopped:
+            with whole_file_or_none(folder / DONE) as unfinished:
+                unfinished.write_text(json.dumps(facts, indent=1))
         return facts
 
     def _test(
