@@ -16,13 +16,16 @@ from pathlib import Path
 import numpy as np
 import torch
 from record import record
+from scipy.spatial import cKDTree
 
 from beno.dataset import Dataset
 from beno.dense import DenseCohort
 from beno.device import choose_device
 from beno.finite_volume import Direct, Multigrid, assemble, solve
+from beno.geometry import Domain
 from beno.making import make
 from beno.metrics import relative_l2
+from beno.problem import poisson
 from beno.random_problems import Family
 from beno.recipe import PRESETS
 from beno.sample import Sample
@@ -60,21 +63,16 @@ def reset_peak() -> None:
 
 
 def training(samples: int, points: int) -> dict:
-    """A step on batches of 16; with all points of every sample, and with as many as the preset looks at."""
+    """An epoch of the preset, in batches of 16; with all points of every sample, and with as many as it looks at."""
     folder = Path(tempfile.mkdtemp())
     make(Family(corners="mixed"), 0, samples, folder / "data.h5")
-    config = replace(PRESETS["harmonic"], points=points, parts=0)
+    config = replace(PRESETS["harmonic"], points=points)
     reset_peak()  # before the step is captured: what a replay needs was allocated then
     with Dataset(folder / "data.h5") as dataset:
         run = Run(folder / "run", dataset, "harmonic", None, config, make_fabric())
-    plans = []
-    for seed in range(10):
-        rng = np.random.default_rng(seed)
-        plans.append(run.train_set.plan(rng.permutation(len(run.train_set))[: config.batch_size], rng))
-    turn = iter(range(10**9))
-    taken = seconds(lambda: run._step(plans[next(turn) % 10]), repeats=30)
+    taken = seconds(run._train_epoch, repeats=5) / len(run.train_set)
     shutil.rmtree(folder)
-    return {"points": points or "all", "ms_a_sample": 1000 * taken / config.batch_size, "peak_gib": peak_gib()}
+    return {"points": points or "all", "ms_a_sample": 1000 * taken, "peak_gib": peak_gib()}
 
 
 def inference(operator, count: int) -> dict:
@@ -108,6 +106,7 @@ def one_shape(operator, resolution: int, right_hand_sides: int, slow: bool) -> d
     operator.assemble(other)  # compiles what is to be compiled, on another shape
     _ = domain.panels, domain.wall_distance
     assembled_in = seconds(lambda: operator.assemble(domain), repeats=5, warm_up=0)
+    from_mask_in = seconds(lambda: operator.assemble(Domain(domain.mask)), repeats=5, warm_up=0)
     assembled = operator.assemble(domain)
     rng = np.random.default_rng(0)
     dtype = torch.float32 if operator.device.type == "cuda" else torch.float64
@@ -123,6 +122,7 @@ def one_shape(operator, resolution: int, right_hand_sides: int, slow: bool) -> d
         "points": len(domain.points),
         "panels": len(domain.panels),
         "assemble_ms": 1000 * assembled_in,
+        "from_mask_ms": 1000 * from_mask_in,
         "right_hand_side_ms": 1000 * applied_in,
         "relative_l2": relative_l2(assembled(problem.source, problem.g), exact.u),
         "peak_gib": peak_gib(),
@@ -136,6 +136,44 @@ def one_shape(operator, resolution: int, right_hand_sides: int, slow: bool) -> d
     return row
 
 
+def coarser(problem, u, factor: int) -> dict:
+    """What a direct solver makes of the same problem on fewer cells, read off between them."""
+    domain = problem.domain
+    blocks = domain.mask.reshape(domain.resolution // factor, factor, -1, factor)
+    coarse = Domain(blocks.mean(axis=(1, 3)) >= 0.5)
+    # f and g of the nearest fine cell and panel: what a user has at hand
+    f, g = (
+        values[cKDTree(fine).query(places)[1]]
+        for values, fine, places in (
+            (problem.source, domain.points, coarse.points),
+            (problem.g, domain.panels.centres, coarse.panels.centres),
+        )
+    )
+    small = poisson(coarse, f, g)
+    nearest = coarse.points[cKDTree(coarse.points).query(domain.points)[1]]
+    inside = coarse.mask[tuple((domain.points * coarse.resolution).astype(int).T)]
+    places = np.where(inside[:, None], domain.points, nearest)
+    solved = solve(small, Direct())
+    return {
+        "resolution": domain.resolution,
+        "solved_at": coarse.resolution,
+        "direct_ms": 1000 * seconds(lambda: solve(small, Direct()), repeats=3, warm_up=0),
+        "read_off_ms": 1000 * seconds(lambda: solved.at(places), repeats=3, warm_up=0),
+        "relative_l2": relative_l2(solved.at(places), u),
+    }
+
+
+def on_coarser_grids(resolutions: list[int]) -> None:
+    """Where a few percent do: the error that a direct solver buys with less time, on the shapes of the operator."""
+    rows = []
+    for resolution in resolutions:
+        problem = Family(resolution=resolution).problem(77, 0)
+        u = solve(problem).u
+        rows += [coarser(problem, u, factor) for factor in (2, 4, 8) if resolution >= 8 * factor]
+        print(*rows[-3:], sep="\n", flush=True)
+    record("coarse_grids", {"resolutions": resolutions, "seed": 77}, {"rows": rows})
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--weights", default="poisson-dirichlet")
@@ -144,7 +182,11 @@ def main() -> None:
     arguments.add_argument("--problems", type=int, default=1000)
     arguments.add_argument("--right-hand-sides", type=int, default=1000)
     arguments.add_argument("--quick", action="store_true")
+    arguments.add_argument("--coarser", action="store_true", help="a direct solver on coarser grids alone")
     options = arguments.parse_args()
+    if options.coarser:
+        on_coarser_grids(options.resolutions)
+        return
     if options.quick:
         options.resolutions, options.problems, options.right_hand_sides = [32, 64], 20, 20
     operator = load(options.weights, choose_device(options.device))

@@ -2,10 +2,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from beno.errors import BenoError
+from beno.factorised_potential import FactorisedPotential
 from beno.finite_volume import solve
 from beno.geometry import Domain
 from beno.grid_potential import grid_potential
@@ -99,3 +100,17 @@ def test_source_may_be_of_any_size(size):
     problem = replace(problem, source=np.sign(problem.source))
     v, scaled = grid_potential(problem), grid_potential(replace(problem, source=size * problem.source))
     np.testing.assert_allclose(scaled.at_points, size * v.at_points, rtol=1e-9)
+
+
+@settings(deadline=None)
+@given(domains(2), seeds)
+def test_factorised_once_it_is_the_same_for_many_sources(domain, seed):
+    rng = np.random.default_rng(seed)
+    problem = darcy(domain, lambda x, y: 1 + 2 * x + np.sin(3 * y) ** 2)
+    sources = rng.normal(size=(3, len(domain.points)))
+    together = FactorisedPotential(problem)(sources)
+    for number, source in enumerate(sources):
+        alone = grid_potential(replace(problem, source=source))
+        for name in ("at_points", "at_panels", "normal_derivative"):
+            expected = getattr(alone, name)
+            np.testing.assert_allclose(getattr(together, name)[number], expected, atol=1e-8 * np.abs(expected).max())

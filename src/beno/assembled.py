@@ -1,16 +1,16 @@
 """A harmonic operator on one shape as a matrix: like a factorisation, made once for any number of right-hand sides."""
 
-from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from beno.dense import DenseBatch, Reduced, media
 from beno.errors import BenoError
-from beno.grid_potential import grid_potential
+from beno.factorised_potential import FactorisedPotential
 from beno.medium import COLUMNS
 from beno.nn.potential import BoxPotential
 from beno.problem import Field, Kind, Problem
@@ -23,13 +23,19 @@ UNBALANCED = 1e-4  # relative to the flows involved, which come in single precis
 class AssembledOperator:
     """``u = v + W (g - trace of v)``, with W held in single precision where the operator is."""
 
-    def __init__(self, model: Any, shape: Shape, problem: Problem | None = None, half_precision: bool = False) -> None:
-        """``problem`` says the walls' kinds and the coefficient; without one, they are Dirichlet panels on no grid."""
-        self.shape, self._problem = shape, problem
+    def __init__(
+        self,
+        model: Any,
+        shape: Shape,
+        kind: Int[np.ndarray, " p"],
+        alpha: Float[np.ndarray, " p"],
+        problem: Problem | None = None,
+        half_precision: bool = False,
+    ) -> None:
+        """``problem`` has the grid and the coefficient; without one there are none, and f must be 0."""
+        self.shape, self._problem, self._kind = shape, problem, kind
         device = next(model.parameters()).device
         panels, points = len(shape.lengths), len(shape.points)
-        alpha = np.zeros(panels) if problem is None else problem.alpha
-        self._kind = np.full(panels, Kind.DIRICHLET) if problem is None else problem.acting_kind
         self._unit = self._tensor(np.where(self._kind == Kind.ROBIN, alpha, 1.0), device)
         self._alpha = self._tensor(alpha, device)
         self._is_free = bool((self._kind == Kind.NEUMANN).all())
@@ -55,11 +61,17 @@ class AssembledOperator:
         batch = DenseBatch.of_one(reduced, device)
         with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=half_precision):
             parts = [part[0].float() for part in model.kernel(batch)]
-            self.matrix: Float[Tensor, "n p"] = parts[0] if len(parts) == 1 else torch.cat(parts)
+            nothing_yet = torch.empty(0, panels, device=device)
+            self.matrix: Float[Tensor, "n p"] = parts[0] if len(parts) == 1 else torch.cat([nothing_yet, *parts])
         self._potential: BoxPotential | None = None
         if problem is not None and kappa is None:
             dtype = torch.float32 if device.type == "cuda" else torch.float64
             self._potential = BoxPotential(problem.domain, self._kind, device, dtype)
+
+    @cached_property
+    def _in_medium(self) -> FactorisedPotential:
+        assert self._problem is not None
+        return FactorisedPotential(self._problem)
 
     @property
     def device(self) -> torch.device:
@@ -75,6 +87,8 @@ class AssembledOperator:
         if len(counts) > 1:
             raise BenoError(f"f has {len(rows[0])} rows and g has {len(rows[1])}; stacks must have as many, or one")
         solved = self._solve(*rows)
+        if not bool(torch.isfinite(solved).all()):
+            raise BenoError("the operator's answer is not finite: f or g is too large for single precision")
         stacked = any(np.ndim(field) == 2 for field in (f, g) if not callable(field))
         solved = solved if stacked else solved[0]
         return solved if isinstance(f, Tensor) or isinstance(g, Tensor) else solved.cpu().numpy()
@@ -106,17 +120,16 @@ class AssembledOperator:
         """v at the points, and what the boundary conditions make of it."""
         problem = self._problem
         if self._potential is not None:
-            v = self._potential(f, g)
-            at_points, at_panels, slope = v.at_points, v.at_panels, v.normal_derivative
+            box = self._potential(f, g)
+            at_points, at_panels, slope = box.at_points, box.at_panels, box.normal_derivative
         elif not bool(f.any()):
             return torch.zeros_like(f), torch.zeros_like(self._unit).expand(len(f), -1)
         elif problem is None:
             raise BenoError("on a shape without a grid there is no potential for f; it must be 0")
         else:
-            each = [grid_potential(replace(problem, source=row)) for row in f.cpu().double().numpy()]
+            v = self._in_medium(f.cpu().double().numpy())
             at_points, at_panels, slope = (
-                self._tensor(np.stack([getattr(v, name) for v in each]), self.device)
-                for name in ("at_points", "at_panels", "normal_derivative")
+                self._tensor(values, self.device) for values in (v.at_points, v.at_panels, v.normal_derivative)
             )
         kind = torch.as_tensor(self._kind, device=self.device)
         trace = torch.where(kind == Kind.DIRICHLET, at_panels, slope)
@@ -126,7 +139,12 @@ class AssembledOperator:
         where = self.shape.points if name == "f" else self.shape.centres
         values = field(where[:, 0], where[:, 1]) if callable(field) else field
         dtype = torch.float32 if self.device.type == "cuda" else torch.float64
-        rows = torch.as_tensor(values, dtype=dtype, device=self.device)
+        if np.iscomplexobj(values):
+            raise BenoError(f"{name} is complex; real numbers are needed")
+        try:
+            rows = torch.as_tensor(values, dtype=dtype, device=self.device)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise BenoError(f"{name} cannot be read as numbers: {error}") from error
         if rows.ndim > 2:
             raise BenoError(
                 f"{name} has the shape {tuple(rows.shape)}; it must be one row of values, or a stack of rows"

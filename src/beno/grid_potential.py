@@ -23,9 +23,9 @@ MOST_STEPS_SMOOTH, MOST_STEPS_ROUGH = 500, 5000
 
 @dataclass(frozen=True, eq=False)
 class Potential:
-    at_points: Float[np.ndarray, " n"]
-    at_panels: Float[np.ndarray, " p"]
-    normal_derivative: Float[np.ndarray, " p"]
+    at_points: Float[np.ndarray, "*k n"]
+    at_panels: Float[np.ndarray, "*k p"]
+    normal_derivative: Float[np.ndarray, "*k p"]
 
     def data(self, problem: Problem) -> Float[np.ndarray, " p"]:
         """What the boundary conditions make of it, as g is given: v, its normal derivative, or Robin's sum of them."""
@@ -41,24 +41,26 @@ def grid_potential(problem: Problem) -> Potential:
         v = _inverse_laplacian(source)
     else:
         # Outside the domain any positive value will do; the nearest inside value keeps kappa smooth.
-        kappa = _extend_to_box(domain, problem.coefficient)
+        kappa = extend_to_box(domain, problem.coefficient)
         v = _inverse_divergence(kappa, source)
-    return _read_off(problem, v, kappa)
+    return read_off(problem, v, kappa)
 
 
-def _read_off(problem: Problem, v: Float[np.ndarray, "N N"], kappa: Float[np.ndarray, "N N"]) -> Potential:
+def read_off(problem: Problem, v: Float[np.ndarray, "*k N N"], kappa: Float[np.ndarray, "N N"]) -> Potential:
+    """What v is at the domain's points, and at its panels what makes the split exact; of one v or of many."""
     panels, h = problem.domain.panels, problem.domain.spacing
     i, j = problem.domain.cells[panels.cell].T
-    padded_v, padded_kappa = np.pad(v, 1), np.pad(kappa, 1, mode="edge")
+    padded_v, padded_kappa = np.pad(v, [(0, 0)] * (v.ndim - 2) + [(1, 1)] * 2), np.pad(kappa, 1, mode="edge")
     beyond = (i + 1 + DIRECTIONS[panels.direction, 0], j + 1 + DIRECTIONS[panels.direction, 1])
-    here, there = kappa[i, j], padded_kappa[beyond]
+    here, there, v_here = kappa[i, j], padded_kappa[beyond], v[..., i, j]
     on_box = _is_outside_box(beyond, problem.domain.resolution)
     # What flows through the panel's face in the box: to the next cell, or to the box's own wall.
-    flow = np.where(on_box, -2 * here * v[i, j], 2 * here * there / (here + there) * (padded_v[beyond] - v[i, j]))
+    across = padded_v[..., beyond[0], beyond[1]] - v_here
+    flow = np.where(on_box, -2 * here * v_here, 2 * here * there / (here + there) * across)
     wall = problem.wall_coefficient
     return Potential(
-        at_points=v[problem.domain.mask],
-        at_panels=v[i, j] + flow / (2 * wall),
+        at_points=v[..., problem.domain.mask],
+        at_panels=v_here + flow / (2 * wall),
         normal_derivative=flow / (wall * h),
     )
 
@@ -130,7 +132,7 @@ def _fill(domain: Domain, values: Float[np.ndarray, " n"], outside: float) -> Fl
     return grid
 
 
-def _extend_to_box(domain: Domain, values: Float[np.ndarray, " n"]) -> Float[np.ndarray, "N N"]:
+def extend_to_box(domain: Domain, values: Float[np.ndarray, " n"]) -> Float[np.ndarray, "N N"]:
     from scipy import ndimage
 
     nearest = ndimage.distance_transform_edt(~domain.mask, return_distances=False, return_indices=True)

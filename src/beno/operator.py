@@ -15,7 +15,7 @@ from beno.checkpoint import Header, load_model
 from beno.dataset import Metadata
 from beno.errors import BenoError
 from beno.geometry import DIRECTIONS, Domain
-from beno.problem import Field, Kind, Problem, darcy, poisson
+from beno.problem import Field, Kind, Problem, darcy, poisson, walls_of
 from beno.sample import Sample
 from beno.shape import Shape
 from beno.solution import Solution, reconstruct, wall_distance_at
@@ -55,20 +55,27 @@ class LearnedOperator:
     ) -> AssembledOperator:
         """A harmonic operator on one shape as a matrix, for any number of right-hand sides.
 
-        On a `Shape` of bare points and panels the walls are Dirichlet's and the equation Laplace's.
+        On a `Shape` of bare points and panels the equation is Laplace's, and some walls must be Dirichlet's.
         """
         if not hasattr(self.model, "kernel"):
             raise BenoError(f"{self.header.model} is not linear in f and g and has no matrix; a harmonic operator has")
         half = self.device.type == "cuda"
         if isinstance(domain, Shape):
-            self._require_kinds("poisson", {Kind.DIRICHLET})
-            return AssembledOperator(self.model, domain, half_precision=half)
+            if kappa is not None or kappa_at_panels is not None:
+                raise BenoError("on a shape without a grid there is no coefficient; the equation is Laplace's")
+            kinds, alphas = walls_of(domain.centres, kind, alpha)
+            self._require_kinds("poisson", {Kind(one) for one in np.unique(kinds)})
+            if not (kinds == Kind.DIRICHLET).any():
+                raise BenoError("a shape without a grid needs a Dirichlet wall; it has none")
+            return AssembledOperator(self.model, domain, kinds, alphas, half_precision=half)
+        if not isinstance(domain, Domain):
+            raise BenoError(f"a {type(domain).__name__} is no shape to assemble on; a Domain or a Shape is needed")
         if kappa is None:
             problem = poisson(domain, kind=kind, alpha=alpha)
         else:
             problem = darcy(domain, kappa, kind=kind, alpha=alpha, kappa_at_panels=kappa_at_panels)
         self._require_trained_for(problem)
-        return AssembledOperator(self.model, Shape.of(domain), problem, half)
+        return AssembledOperator(self.model, Shape.of(domain), problem.acting_kind, problem.alpha, problem, half)
 
     def solve(self, problem: Problem) -> Solution:
         """The same call as every solver's; ``solution.at(points)`` asks the model about others, if it can tell."""
@@ -121,12 +128,21 @@ class LearnedOperator:
         free = data.boundary == "neumann" and trained.boundary != "neumann"  # u up to a constant
         if free or not TRAINED_KINDS[data.boundary] <= TRAINED_KINDS[trained.boundary]:
             raise BenoError(f"{path} has {data.boundary} boundaries; the model was trained for {trained.boundary} ones")
+        self._require_dirichlet(data.boundary in ("dirichlet", "zero", "mixed"), str(path))
 
     def _require_trained_for(self, problem: Problem) -> None:
         problem.require_solvable()
         self._require_kinds(problem.equation, {Kind(kind) for kind in np.unique(problem.acting_kind)})
         if problem.is_pure_neumann and self.header.data.boundary != "neumann":
             raise BenoError(f"this {self.header.model} needs a wall that fixes u; with Neumann walls alone none does")
+        self._require_dirichlet(bool((problem.acting_kind == Kind.DIRICHLET).any()), "the problem")
+
+    def _require_dirichlet(self, is_there: bool, what: str) -> None:
+        """A mixed boundary always has some, so weights that were trained on those know nothing of others."""
+        if self.header.data.boundary == "mixed" and not is_there:
+            raise BenoError(
+                f"{what} has no Dirichlet wall; this {self.header.model} was trained with some among the others"
+            )
 
     def _require_kinds(self, equation: str, kinds: set[Kind]) -> None:
         trained = self.header.data

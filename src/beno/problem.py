@@ -38,6 +38,23 @@ class Problem:
     coefficient: Float[np.ndarray, " n"] | None = None
     panel_coefficient: Float[np.ndarray, " p"] | None = None
 
+    def __post_init__(self) -> None:
+        points, panels = len(self.domain.points), len(self.domain.panels)
+        for name, values, count in (
+            ("f", self.source, points),
+            ("kind", self.kind, panels),
+            ("g", self.g, panels),
+            ("alpha", self.alpha, panels),
+            ("kappa", self.coefficient, points),
+            ("kappa at panels", self.panel_coefficient, panels),
+        ):
+            if values is None:
+                continue
+            if values.shape != (count,):
+                raise BenoError(f"{name} has the shape {values.shape}; the domain needs ({count},)")
+            if not np.isfinite(values).all():
+                raise BenoError(f"{name} is not finite at {np.flatnonzero(~np.isfinite(values))[0]}")
+
     @property
     def equation(self) -> Literal["poisson", "darcy"]:
         return "poisson" if self.coefficient is None else "darcy"
@@ -111,13 +128,7 @@ def poisson(
     ('poisson', (32,))
     """
     panels = domain.panels
-    kinds = _kinds(kind, domain)
-    alphas = np.where(kinds == Kind.ROBIN, _values("alpha", alpha, panels.centres, "panels"), 0.0)
-    if (alphas < 0).any():
-        raise BenoError(
-            f"alpha is {alphas.min():.3g} at panel {alphas.argmin()}; Robin panels need alpha >= 0, "
-            "or the problem may have no solution"
-        )
+    kinds, alphas = walls_of(panels.centres, kind, alpha)
     return Problem(
         domain=domain,
         source=_values("f", f, domain.points, "points"),
@@ -143,7 +154,7 @@ def darcy(
     coefficient = _values("kappa", kappa, domain.points, "points")
     if kappa_at_panels is not None:
         at_walls = _values("kappa", kappa_at_panels, domain.panels.centres, "panels")
-    elif isinstance(kappa, np.ndarray):
+    elif not callable(kappa) and np.ndim(kappa):
         at_walls = _extrapolate_to_walls(domain, coefficient)
     else:
         at_walls = _values("kappa", kappa, domain.panels.centres, "panels")
@@ -154,10 +165,24 @@ def darcy(
     return replace(poisson(domain, f, g, kind, alpha), coefficient=coefficient, panel_coefficient=at_walls)
 
 
-def _kinds(kind: Kind | np.ndarray, domain: Domain) -> Int[np.ndarray, " p"]:
+def walls_of(
+    centres: Float[np.ndarray, "p 2"], kind: Kind | np.ndarray, alpha: Field
+) -> tuple[Int[np.ndarray, " p"], Float[np.ndarray, " p"]]:
+    """Of each panel its kind, and its alpha if it is Robin's."""
+    kinds = _kinds(kind, centres)
+    alphas = np.where(kinds == Kind.ROBIN, _values("alpha", alpha, centres, "panels"), 0.0)
+    if (alphas < 0).any():
+        raise BenoError(
+            f"alpha is {alphas.min():.3g} at panel {alphas.argmin()}; Robin panels need alpha >= 0, "
+            "or the problem may have no solution"
+        )
+    return kinds, alphas
+
+
+def _kinds(kind: Kind | np.ndarray, centres: Float[np.ndarray, "p 2"]) -> Int[np.ndarray, " p"]:
     if isinstance(kind, Kind):
-        return np.full(len(domain.panels), kind, dtype=np.int8)
-    kinds = _values("kind", np.asarray(kind), domain.panels.centres, "panels")
+        return np.full(len(centres), kind, dtype=np.int8)
+    kinds = _values("kind", np.asarray(kind), centres, "panels")
     known = np.isin(kinds, list(Kind))
     if not known.all():
         raise BenoError(
@@ -179,7 +204,12 @@ def _extrapolate_to_walls(domain: Domain, values: Float[np.ndarray, " n"]) -> Fl
 
 def _values(name: str, field: Field, places: Float[np.ndarray, "m 2"], where: str) -> Float[np.ndarray, " m"]:
     raw = field(places[:, 0], places[:, 1]) if callable(field) else field
-    values = np.asarray(raw, dtype=float)
+    if np.iscomplexobj(raw):
+        raise BenoError(f"{name} is complex; real numbers are needed")
+    try:
+        values = np.asarray(raw, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise BenoError(f"{name} cannot be read as numbers: {error}") from error
     if values.ndim and values.shape != (len(places),):
         raise BenoError(f"{name} has shape {values.shape}; the domain has {len(places)} {where}")
     values = np.full(len(places), values)

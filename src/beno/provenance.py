@@ -17,7 +17,7 @@ def provenance() -> dict[str, Any]:
     told = os.environ.get("BENO_COMMIT")
     return {
         "commit": told or _git("rev-parse", "HEAD"),
-        "changed_since_commit": [] if told else _git("diff", "--name-only", "HEAD", "--", "src").split(),
+        "changed_since_commit": [] if told else _git("diff", "--name-only", "HEAD", "--", ":/src").split(),
         "device": {"cpu": _cpu(), "cores": os.cpu_count(), "gpu": _gpu()},
         "versions": {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
         "date": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -24,6 +24,10 @@ class Shape:
     walls: Float[np.ndarray, "n 4"]  # from each point to the panel that it meets first along each of DIRECTIONS
     ring: Int[np.ndarray, " p"]  # the panels stand in the order of a walk with the domain on the left, ring by ring
 
+    def __post_init__(self) -> None:
+        if not len(self.lengths):
+            raise BenoError("the shape has no panels; a boundary is needed")
+
     @classmethod
     def of(cls, domain: Domain, points: Float[np.ndarray, "m 2"] | None = None) -> "Shape":
         """The domain's own points, or others inside it."""

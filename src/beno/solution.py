@@ -30,6 +30,7 @@ class Solution:
         >>> solution.at(np.array([[0.3, 0.4]])).round(6)
         array([1.1])
         """
+        points = np.asarray(points, dtype=float)
         if points.ndim != 2 or points.shape[1] != 2:
             raise BenoError(f"the points have the shape {points.shape}; (m, 2) is needed")
         cells_of(self.problem.domain, points)
@@ -40,7 +41,7 @@ class Solution:
 
 def cells_of(domain: Domain, points: Float[np.ndarray, "m 2"]) -> Int[np.ndarray, " m"]:
     """Which cell each point lies in; a point outside the domain is refused."""
-    index = np.floor(np.nan_to_num(points, nan=-1.0) * domain.resolution).astype(int)
+    index = np.floor(np.clip(np.nan_to_num(points, nan=-1.0), -1.0, 2.0) * domain.resolution).astype(int)
     index = np.where(points == 1.0, domain.resolution - 1, index)  # the square's far walls belong to it
     in_box = np.all((index >= 0) & (index < domain.resolution), axis=1)
     cell = np.where(in_box, domain.number[tuple(np.where(in_box[:, np.newaxis], index, 0).T)], -1)

@@ -64,7 +64,7 @@ def test_dirichlet_obeys_the_maximum_principle_and_keeps_constants(domain, seed,
     seeds,
 )
 def test_it_is_linear_in_f_and_g(domain, boundary, equation, seed):
-    operator = operator_for(equation, "mixed" if boundary == "robin" else boundary)
+    operator = operator_for(equation, boundary)
     one = random_problem(domain, equation, boundary, seed)
     rng = np.random.default_rng(seed)
     f, g = rng.normal(size=len(one.source)), rng.normal(size=len(one.g))
@@ -203,6 +203,30 @@ class TestPanelsOnNoGrid:
             with pytest.raises(BenoError, match=message):
                 Shape.from_panels(*arguments)
 
+    def test_walls_of_other_kinds(self):
+        """As on a grid, where nothing is left of the potential if f is 0 and no flow is given."""
+        domain = Domain.square(8, [(2, 3), None, None, None])
+        panels, operator = domain.panels, operator_for(boundary="mixed")
+        kind = np.where(panels.normals[:, 0] > 0, Kind.ROBIN, Kind.DIRICHLET)
+        kind[panels.normals[:, 1] > 0] = Kind.NEUMANN
+        g = np.where(kind == Kind.NEUMANN, 0.0, np.sin(np.arange(len(kind))))
+        shape = Shape.from_panels(domain.points, panels.centres, panels.normals, panels.lengths)
+        on_shape, on_grid = (operator.assemble(place, kind, 2.0)(0.0, g) for place in (shape, domain))
+        np.testing.assert_allclose(on_shape, on_grid, atol=1e-5 * np.abs(on_grid).max())
+        with pytest.raises(BenoError, match="needs a Dirichlet wall"):
+            operator.assemble(shape, Kind.ROBIN, 1.0)
+        with pytest.raises(BenoError, match="no coefficient"):
+            operator.assemble(shape, kind, 2.0, kappa=1.0)
+        with pytest.raises(BenoError, match="not for neumann, robin"):
+            operator_for().assemble(shape, kind, 2.0)
+
+    def test_no_points_at_all(self):
+        _, centres, normals, lengths = self.disc()
+        shape = Shape.from_panels(np.empty((0, 2)), centres, normals, lengths)
+        assert operator_for().assemble(shape)(0.0, np.ones(80)).shape == (0,)
+        with pytest.raises(BenoError, match="no panels"):
+            Shape(np.zeros((1, 2)), *(np.empty((0, 2)),) * 2, np.empty(0), np.zeros((1, 4)), np.empty(0, dtype=int))
+
 
 class TestBadInput:
     @pytest.mark.parametrize(
@@ -234,6 +258,23 @@ class TestBadInput:
             assembled(np.zeros(5), 0.0)
         with pytest.raises(BenoError, match="must be finite"):
             operator_for().solve(poisson(domain, g=np.nan))
+
+    def test_walls_without_any_of_dirichlets_for_one_that_always_had_some(self):
+        problem = Family("poisson", "robin", resolution=8).problem(0, 0)
+        with pytest.raises(BenoError, match="no Dirichlet wall"):
+            operator_for(boundary="mixed").solve(problem)
+
+    def test_what_is_too_large_or_no_number(self):
+        assembled = operator_for().assemble(Domain.square(8))
+        with pytest.raises(BenoError, match="not finite"):
+            assembled(0.0, 1e300)
+
+    def test_a_problem_changed_into_none(self):
+        problem = poisson(Domain.square(8), 1.0)
+        with pytest.raises(BenoError, match="f is not finite at 0"):
+            replace(problem, source=np.full(64, np.nan))
+        with pytest.raises(BenoError, match="needs"):
+            replace(problem, source=np.ones(3))
 
     def test_settings(self):
         for settings_, message in (
