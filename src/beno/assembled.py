@@ -48,7 +48,6 @@ class AssembledOperator:
             potential=np.zeros((points, 2)),
             medium=medium,
             u=np.zeros(points),
-            counted=np.ones(points, dtype=bool),
             centres=shape.centres,
             normals=shape.normals,
             lengths=shape.lengths,

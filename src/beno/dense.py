@@ -20,7 +20,7 @@ from beno.nn.potential import BoxPotential
 from beno.problem import Kind, Problem
 from beno.sample import Sample
 from beno.scaling import Scales
-from beno.solution import cells_of, reconstruct, wall_distance_at
+from beno.solution import cells_of, wall_distance_at
 from beno.subdomain import with_parts
 from beno.symmetry import SYMMETRIES, matrix
 from beno.variety import Plan, Variety
@@ -39,7 +39,6 @@ class Reduced:
     potential: Float[np.ndarray, "n 2"]  # that takes the source away: what f makes of it, and what g does
     medium: Float[np.ndarray, "n 4"]  # of the coefficient, see `medium`; zeros for Poisson
     u: Float[np.ndarray, " n"]
-    counted: Bool[np.ndarray, " n"]  # the domain's own points, over which a mean is taken
     centres: Float[np.ndarray, "p 2"]
     normals: Float[np.ndarray, "p 2"]
     lengths: Float[np.ndarray, " p"]
@@ -51,10 +50,9 @@ class Reduced:
 
     @classmethod
     def of(cls, sample: Sample, scales: Scales) -> "Reduced":
-        """A sample has the points of its domain, in any order, and may have further ones after them."""
+        """A sample has the points of its domain in any order."""
         domain = sample.domain
-        own = len(domain.points)
-        cell = cells_of(domain, sample.points[:own])
+        cell = cells_of(domain, sample.points)
         order = np.argsort(cell)
         kappa = None if sample.coefficient is None else sample.coefficient[order]
         problem = Problem(
@@ -62,10 +60,6 @@ class Reduced:
         )
         potentials = potentials_of(problem)
         at_points = np.stack([v.at_points[cell] for v in potentials], axis=1)
-        if len(sample.points) > own:
-            beyond = sample.points[own:]
-            further = [reconstruct(domain, v.at_points, beyond, v.at_panels) for v in potentials]
-            at_points = np.concatenate([at_points, np.stack(further, axis=1)])
         given = np.stack([np.zeros_like(sample.g), sample.g], axis=1)
         trace = np.stack([v.data(problem) for v in potentials], axis=1)
         # A Robin wall's data are those of the value that it draws u to.
@@ -78,7 +72,6 @@ class Reduced:
             potential=at_points / scales.solution,
             medium=medium,
             u=sample.u / scales.solution,
-            counted=np.arange(len(sample.u)) < own,
             centres=sample.centres,
             normals=sample.normals,
             lengths=sample.lengths,
@@ -129,7 +122,6 @@ class DenseBatch:
     potential: Float[Tensor, "s n 2"]
     medium: Float[Tensor, "s n 4"]
     u: Float[Tensor, "s n"]
-    counted: Bool[Tensor, "s n"]
     real_point: Bool[Tensor, "s n"]
     centres: Float[Tensor, "s p 2"]
     normals: Float[Tensor, "s p 2"]
@@ -296,7 +288,7 @@ def _tensor(values: np.ndarray, device: torch.device) -> Tensor:
     return torch.as_tensor(values, dtype=kind).to(device, non_blocking=True)
 
 
-_POINT_FIELDS = ("points", "walls", "potential", "medium", "u", "counted", "real_point")
+_POINT_FIELDS = ("points", "walls", "potential", "medium", "u", "real_point")
 
 
 def _reduce(sample: Sample, scales: Scales, parts: int, seed: int) -> list[Reduced]:

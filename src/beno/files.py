@@ -24,6 +24,11 @@ def require_file_place(path: Path) -> Path:
     return path
 
 
+# It can be read only by setting it, which is no thing to do while other threads write.
+_UMASK = os.umask(0)
+os.umask(_UMASK)
+
+
 @contextmanager
 def whole_file_or_none(path: Path) -> Iterator[Path]:
     """A name to write under, which becomes the path when all is written and is removed when not."""
@@ -31,6 +36,7 @@ def whole_file_or_none(path: Path) -> Iterator[Path]:
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")  # its own, if others write there too
     try:
         yield unfinished
+        unfinished.chmod(0o666 & ~_UMASK)  # some libraries write for the owner's eyes alone
         os.replace(unfinished, path)
     except OSError as error:
         raise BenoError(f"cannot write {path}: {error.strerror or error}") from error

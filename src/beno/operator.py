@@ -1,7 +1,6 @@
 """A trained model as a solver: from a problem to its solution, or from many samples to predictions."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,11 @@ from beno.assembled import AssembledOperator
 from beno.checkpoint import Header, load_model
 from beno.dataset import Metadata
 from beno.errors import BenoError
-from beno.geometry import DIRECTIONS, Domain
+from beno.geometry import Domain
 from beno.problem import Field, Kind, Problem, darcy, poisson, walls_of
 from beno.sample import Sample
 from beno.shape import Shape
-from beno.solution import Solution, reconstruct, wall_distance_at
+from beno.solution import Solution
 
 BEST = "best.safetensors"
 TRAINED_KINDS = {
@@ -78,7 +77,7 @@ class LearnedOperator:
         return AssembledOperator(self.model, Shape.of(domain), problem.acting_kind, problem.alpha, problem, half)
 
     def solve(self, problem: Problem) -> Solution:
-        """The same call as every solver's; ``solution.at(points)`` asks the model about others, if it can tell."""
+        """The same call as every solver's."""
         return self.solve_many([problem])[0]
 
     def solve_many(self, problems: Sequence[Problem], batch_size: int = 50) -> list[Solution]:
@@ -87,16 +86,7 @@ class LearnedOperator:
             self._require_trained_for(problem)
         samples = [Sample.of(Solution(problem, np.zeros(len(problem.source)), solver="")) for problem in problems]
         predicted = self.predict(samples, batch_size)
-        return [
-            self._solution(problem, sample, u) for problem, sample, u in zip(problems, samples, predicted, strict=True)
-        ]
-
-    def _solution(self, problem: Problem, sample: Sample, u: Float[np.ndarray, " n"]) -> Solution:
-        def evaluate(points: Float[np.ndarray, "m 2"]) -> Float[np.ndarray, " m"]:
-            return self.predict([with_points(sample, points)])[0][len(sample.u) :]
-
-        anywhere = None if getattr(self.model, "on_grid", False) else evaluate
-        return Solution(problem, u, solver=self.header.model, evaluate=anywhere)
+        return [Solution(problem, u, self.header.model) for problem, u in zip(problems, predicted, strict=True)]
 
     def predict(self, samples: Sequence[Sample], batch_size: int = 50) -> list[Float[np.ndarray, " _"]]:
         """u for each sample, from everything in it but its u."""
@@ -152,27 +142,3 @@ class LearnedOperator:
         if foreign:
             names = ", ".join(kind.name.lower() for kind in sorted(foreign))
             raise BenoError(f"this {self.header.model} was trained for {trained.boundary} boundaries, not for {names}")
-
-
-def with_points(sample: Sample, points: Float[np.ndarray, "m 2"]) -> Sample:
-    """The sample with further points, where f and kappa are read off their planes through the cells."""
-    domain = sample.domain
-    points = _off_the_walls(domain, points)
-    coefficient = sample.coefficient
-    if coefficient is not None:
-        log_there = reconstruct(domain, np.log(coefficient), points)
-        coefficient = np.concatenate([coefficient, np.exp(log_there)])
-    return replace(
-        sample,
-        points=np.concatenate([sample.points, points]),
-        source=np.concatenate([sample.source, reconstruct(domain, sample.source, points)]),
-        u=np.concatenate([sample.u, np.zeros(len(points))]),
-        coefficient=coefficient,
-    )
-
-
-def _off_the_walls(domain: Domain, points: Float[np.ndarray, "m 2"]) -> Float[np.ndarray, "m 2"]:
-    """A point on a wall is on neither side of it; it is moved inside by a thousandth of a cell."""
-    least = 1e-3 * domain.spacing
-    missing = np.maximum(0.0, least - wall_distance_at(domain, points))
-    return points - missing @ DIRECTIONS

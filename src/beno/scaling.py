@@ -3,9 +3,11 @@
 No mean is taken off: a boundary of zeros must stay zeros, or a branch that must not see g would see it.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from beno.errors import BenoError
 from beno.sample import Sample
 from beno.statistics import Spread
 
@@ -17,6 +19,11 @@ class Scales:
     source: float = 1.0
     boundary: float = 1.0
     solution: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not isinstance(value, int | float) or not 0 < value < math.inf:
+                raise BenoError(f"the scale of the {name} is {value!r}; it must be a positive number")
 
     @classmethod
     def fit(cls, samples: Iterable[Sample]) -> "Scales":

@@ -1,6 +1,5 @@
 """What every solver answers with, classical or learned."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,8 +9,6 @@ from beno.errors import BenoError
 from beno.geometry import DIRECTIONS, Domain
 from beno.problem import Kind, Problem
 
-Evaluate = Callable[[Float[np.ndarray, "m 2"]], Float[np.ndarray, " m"]]
-
 
 @dataclass(frozen=True, eq=False)
 class Solution:
@@ -19,10 +16,9 @@ class Solution:
     u: Float[np.ndarray, " n"]  # at the domain's points
     solver: str
     iterations: int = 1
-    evaluate: Evaluate | None = None  # a learned operator's own way to other points
 
     def at(self, points: Float[np.ndarray, "m 2"]) -> Float[np.ndarray, " m"]:
-        """u at any points inside the domain: what the operator says there, or a plane through each cell.
+        """u at any points inside the domain, on a plane through each cell that meets the walls' values.
 
         >>> from beno.finite_volume import solve
         >>> from beno.problem import poisson
@@ -34,8 +30,6 @@ class Solution:
         if points.ndim != 2 or points.shape[1] != 2:
             raise BenoError(f"the points have the shape {points.shape}; (m, 2) is needed")
         cells_of(self.problem.domain, points)
-        if self.evaluate is not None:
-            return self.evaluate(points)
         return reconstruct(self.problem.domain, self.u, points, wall_values(self.problem, self.u))
 
 

@@ -24,6 +24,7 @@ from beno.checkpoint import Header
 from beno.dataset import Dataset
 from beno.device import choose_device
 from beno.errors import BenoError
+from beno.files import whole_file_or_none
 from beno.models import MODELS, make_config, make_model, require_model
 from beno.operator import BEST
 from beno.recipe import TrainingConfig
@@ -104,7 +105,7 @@ class Run:
         )
         self.model, self.optimizer = self.fabric.setup(self.network, optimizer)
         self.epoch, self.best, self.seconds = 0, float("inf"), 0.0
-        if resume:
+        if resume and (folder / STATE).exists():
             self._load_state()
         self._captured: CapturedStep | None = None
         if self.config.captured and on_gpu and self.fabric.world_size == 1:
@@ -222,13 +223,15 @@ class Run:
 
     def _claim(self, resume: bool) -> None:
         state = self.folder / STATE
-        if resume and not state.exists():
+        if resume and not (state.exists() or (self.folder / LOG).exists()):  # killed in its first epoch, it has a log
             raise BenoError(f"{self.folder} has no run to resume: {STATE} is missing")
         if not resume and state.exists():
             raise BenoError(f"{self.folder} holds a run already; --resume goes on with it, another folder starts anew")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             (self.folder / LOG).open("a").close()
+            for left_behind in self.folder.glob(".*.unfinished"):  # by a run that was killed as it wrote
+                left_behind.unlink(missing_ok=True)
         except OSError as error:
             raise BenoError(f"cannot write {self.folder}: {error.strerror}") from error
 
@@ -274,7 +277,8 @@ class Run:
         from torch.utils.tensorboard import SummaryWriter
 
         kept = [record for record in read_log(self.folder) if record["epoch"] <= self.epoch]
-        (self.folder / LOG).write_text("".join(json.dumps(record) + "\n" for record in kept))
+        with whole_file_or_none(self.folder / LOG) as unfinished:
+            unfinished.write_text("".join(json.dumps(record) + "\n" for record in kept))
         self._board = SummaryWriter(str(self.folder / "tensorboard"), purge_step=self.epoch + 1)
 
     def _log(self, record: EpochRecord) -> None:
@@ -304,7 +308,10 @@ def read_log(folder: Path) -> list[dict[str, Any]]:
     """What is logged of each epoch; a run that was killed may have left half a line at the end."""
     log = folder / LOG
     lines = log.read_text().splitlines() if log.exists() else []
-    return [json.loads(line) for line in lines if line.endswith("}")]
+    try:
+        return [json.loads(line) for line in lines if line.endswith("}")]
+    except ValueError as error:
+        raise BenoError(f"{log} is damaged: {error}") from error
 
 
 def make_fabric(device: str = "auto") -> Fabric:

@@ -10,6 +10,7 @@ The branches run side by side (see `nn.branch`), and what an MLP's first layer d
 before the node's features are copied to its edges: the same numbers, at a third of the arithmetic.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -73,6 +74,8 @@ class BENOConfig:
                 raise BenoError(f"{name} is {getattr(self, name)}; it must be at least 1")
         if self.width % self.heads or self.width % 2:
             raise BenoError(f"width {self.width} must be even and a multiple of the {self.heads} heads")
+        if not 0 < self.length_unit < math.inf:
+            raise BenoError(f"length_unit is {self.length_unit}; it must be a positive number")
 
     @staticmethod
     def settings_for(data: Metadata) -> dict[str, Any]:

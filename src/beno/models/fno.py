@@ -77,8 +77,6 @@ class FourierLayer(nn.Module):
 
 
 class FNO(nn.Module):
-    on_grid = True  # between the cells it knows nothing
-
     def __init__(self, config: FNOConfig | None = None) -> None:
         super().__init__()
         self.config = config = config or FNOConfig()

@@ -210,7 +210,7 @@ class Harmonic(nn.Module):
         walls = torch.cat([_product(weights, left) for weights in self.kernel(batch)], dim=1)
         parts = (batch.potential + walls).permute(2, 0, 1)
         if self.config.boundary == "neumann":
-            counted = batch.counted.to(parts.dtype)
+            counted = batch.real_point.to(parts.dtype)
             parts = parts - (parts * counted).sum(dim=2, keepdim=True) / counted.sum(dim=1, keepdim=True)
         return parts
 
