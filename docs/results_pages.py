@@ -128,9 +128,10 @@ def beno_speed() -> str:
         times = [
             f"{row[name]:.3g} ({figures[f'authors_{name}'] / row[name]:.0f} times)" for name in ("train_ms", "infer_ms")
         ]
-        counts = [number(row, name) for name in ("train_gflop", "train_megabytes", "floor_ms", "peak_gib")]
+        counts = [number(row, name) for name in ("train_gflop", "train_megabytes", "floor_ms")]
+        counts += [f"{row['train_ms'] / row['floor_ms']:.1f}", number(row, "peak_gib")]
         rows.append([row["variant"], str(row["batch_size"]), *times, *counts])
-    head = ["model", "batch", "train, ms", "infer, ms", "GFLOP", "MB", "floor, ms", "peak, GiB"]
+    head = ["model", "batch", "train, ms", "infer, ms", "GFLOP", "MB", "floor, ms", "times the floor", "peak, GiB"]
     lines = [
         "# Speed of BENO",
         "",
@@ -138,7 +139,8 @@ def beno_speed() -> str:
         "faster than the authors' code there, which takes "
         f"{figures['authors_train_ms']} ms to train and {figures['authors_infer_ms']} ms to infer.",
         "The floor is what the step's products (GFLOP) or its least bytes (MB) take at the speed of a large",
-        "product and of a large copy, whichever is longer. " + figures.get("note", "").capitalize(),
+        "product and of a large copy, whichever is longer, if no two layers are fused. Inference is in batches of 100 "
+        "whatever the batch of training. " + figures.get("note", "").capitalize(),
         "",
         *table(head, rows),
     ]
