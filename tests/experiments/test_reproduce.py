@@ -188,7 +188,7 @@ def test_the_command_does_all_of_it_in_two_processes(tmp_path):
         "--pages", "pages", "--figures", "figures", cwd=tmp_path,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
-    assert "279 of 279 cells are filled" in result.stdout
+    assert "284 of 284 cells are filled" in result.stdout
     assert len(list((tmp_path / "pages").glob("*.md"))) == len(TABLES)
     drawn = {path.name for path in (tmp_path / "figures").iterdir()}
     names = {"samples", "graphs", "branches", "convergence", *COMPARISONS}

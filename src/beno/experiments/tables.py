@@ -109,7 +109,7 @@ TABLES = {
             (
                 *_all_models(FOUR, *BASELINES, beno=BENO_IN_FULL, seeds=3),
                 Row("BENO, mean over symmetries", BENO_IN_FULL, averaged=True),
-                Row("BENO, the paper's equations", Training("beno", FOUR)),
+                Row("BENO, the paper's equations", _beno(FOUR, residual=False, layer_norm=False)),
             ),
         ),
         Table("train_mixed", "Trained on mixed shapes", _columns(), _all_models(MIXED, *BASELINES)),
