@@ -5,11 +5,13 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from beno import making
 from beno.dataset import Dataset
 from beno.doctor import examine
 from beno.errors import BenoError
@@ -170,3 +172,19 @@ def test_a_block_does_not_depend_on_what_else_is_made():
     np.testing.assert_array_equal(
         alone.arrays["points/u"], together.arrays["points/u"][start : start + alone.points[0]]
     )
+
+
+def test_an_interruption_that_a_library_drops_is_remembered(tmp_path, monkeypatch):
+    whole = making.make_block
+
+    def dropping(*arguments):
+        with suppress(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(1)
+        return whole(*arguments)
+
+    monkeypatch.setattr(making, "make_block", dropping)
+    with pytest.raises(KeyboardInterrupt):
+        making.make(Family(resolution=8), 0, 2000, tmp_path / "data.h5")
+    assert len(list(tmp_path.glob(".data.h5.parts/0*.h5"))) == 1
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

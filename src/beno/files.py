@@ -45,6 +45,34 @@ def whole_file_or_none(path: Path) -> Iterator[Path]:
             unfinished.unlink(missing_ok=True)
 
 
+class Interruptions:
+    """Remembers an interruption that is lost on its way: NumPy drops whatever is raised while it asks a type for an
+    attribute, which Python 3.11 answers for enums in Python."""
+
+    def __init__(self) -> None:
+        self._asked = False
+        self._handlers: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> "Interruptions":
+        if threading.current_thread() is threading.main_thread():
+            for sent in (signal.SIGINT, signal.SIGTERM):
+                if callable(signal.getsignal(sent)):
+                    self._handlers[sent] = signal.signal(sent, self._interrupt)
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        for sent, handler in self._handlers.items():
+            signal.signal(sent, handler)
+
+    def _interrupt(self, *_: object) -> None:
+        self._asked = True
+        raise KeyboardInterrupt
+
+    def raise_lost(self) -> None:
+        if self._asked:
+            raise KeyboardInterrupt
+
+
 class Sink:
     """A file for HDF5 to write to, which crashes when a write fails as it closes, on a full disk say.
 

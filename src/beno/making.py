@@ -12,7 +12,7 @@ from pathlib import Path
 
 from beno.dataset import Block, Dataset, Metadata, write
 from beno.errors import BenoError
-from beno.files import require_file_place
+from beno.files import Interruptions, require_file_place
 from beno.finite_volume import solve
 from beno.random_problems import Family
 from beno.sample import Sample
@@ -47,7 +47,7 @@ def make(
         raise BenoError(f"the seed is {seed}; it must not be negative")
     metadata = Metadata.of_family(family, seed, samples)
     size = max(1, min(MOST_SAMPLES_A_BLOCK, MOST_CELLS_A_BLOCK // family.resolution**2))
-    with _parts_folder(path, metadata) as folder:
+    with Interruptions() as interruptions, _parts_folder(path, metadata) as folder:
         parts = {start: folder / f"{start:09d}.h5" for start in range(0, samples, size)}
         missing = [start for start, part in parts.items() if not _is_whole(part, min(size, samples - start))]
         done = samples - sum(min(size, samples - start) for start in missing)
@@ -55,6 +55,7 @@ def make(
         ranges = [(start, min(start + size, samples)) for start in missing]
         for start, block in zip(missing, _make_blocks(family, seed, ranges, workers, dask_address), strict=True):
             write(parts[start], replace(metadata, samples=len(block)), [block], lasting=False)
+            interruptions.raise_lost()
             done += len(block)
             progress(done)
         write(path, metadata, _read_parts(list(parts.values())))
