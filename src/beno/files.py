@@ -45,24 +45,35 @@ def whole_file_or_none(path: Path) -> Iterator[Path]:
             unfinished.unlink(missing_ok=True)
 
 
-class Interruptions:
-    """Remembers an interruption that is lost on its way: NumPy drops whatever is raised while it asks a type for an
-    attribute, which Python 3.11 answers for enums in Python."""
+class _Handling:
+    """Of interruptions, in the main thread, until it is left."""
 
     def __init__(self) -> None:
-        self._asked = False
         self._handlers: dict[signal.Signals, Any] = {}
 
-    def __enter__(self) -> "Interruptions":
+    def _handle(self, handler: Callable[..., None]) -> None:
         if threading.current_thread() is threading.main_thread():
             for sent in (signal.SIGINT, signal.SIGTERM):
                 if callable(signal.getsignal(sent)):
-                    self._handlers[sent] = signal.signal(sent, self._interrupt)
+                    self._handlers[sent] = signal.signal(sent, handler)
+
+    def _leave_to_others(self) -> None:
+        for sent, handler in self._handlers.items():
+            signal.signal(sent, handler)
+
+
+class Interruptions(_Handling):
+    """Remembers an interruption that is lost on its way: NumPy drops whatever is raised while it asks a type for an
+    attribute, which Python 3.11 answers for enums in Python."""
+
+    _asked = False
+
+    def __enter__(self) -> "Interruptions":
+        self._handle(self._interrupt)
         return self
 
     def __exit__(self, *details: object) -> None:
-        for sent, handler in self._handlers.items():
-            signal.signal(sent, handler)
+        self._leave_to_others()
 
     def _interrupt(self, *_: object) -> None:
         self._asked = True
@@ -73,7 +84,7 @@ class Interruptions:
             raise KeyboardInterrupt
 
 
-class Sink:
+class Sink(_Handling):
     """A file for HDF5 to write to, which crashes when a write fails as it closes, on a full disk say.
 
     So this one keeps the first error to itself until it is asked, and lets everything after it pass. An
@@ -81,24 +92,20 @@ class Sink:
     """
 
     def __init__(self, path: Path, lasting: bool) -> None:
+        super().__init__()
         self._file = open(path, "w+b", buffering=0)  # noqa: SIM115 (closed on exit)
         self._lasting = lasting  # to survive a loss of power, and not only of the process
         self._error: OSError | KeyboardInterrupt | None = None
-        self._handlers: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> "Sink":
-        if threading.current_thread() is threading.main_thread():
-            for sent in (signal.SIGINT, signal.SIGTERM):
-                if callable(signal.getsignal(sent)):
-                    self._handlers[sent] = signal.signal(sent, self._interrupt)
+        self._handle(self._interrupt)
         return self
 
     def _interrupt(self, *_: object) -> None:
         self._error = self._error or KeyboardInterrupt()
 
     def __exit__(self, *details: object) -> None:
-        for sent, handler in self._handlers.items():
-            signal.signal(sent, handler)
+        self._leave_to_others()
         if self._lasting:
             self._attempt(lambda: os.fsync(self._file.fileno()))
         self._file.close()
