@@ -137,10 +137,11 @@ def test_plain_message_passing_knows_nothing_of_the_boundary(cohort):
     assert model_of(VARIANTS["M"]).encode_boundary is None
 
 
-def test_four_samples_can_be_learned_by_heart():
+@pytest.mark.parametrize("settings", [{}, {"residual": True, "layer_norm": True}], ids=["paper", "authors' code"])
+def test_four_samples_can_be_learned_by_heart(settings):
     torch.manual_seed(0)
     batch = cohort_of(samples_of(4, resolution=10, corners=4)).batch()
-    model = BENO(BENOConfig(width=32, steps=3, residual=True, layer_norm=True))
+    model = BENO(BENOConfig(width=32, steps=3, **settings))
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     steps = 600
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, total_steps=steps)

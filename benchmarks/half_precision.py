@@ -1,0 +1,58 @@
+"""What shipping weights in half precision costs: a run's best weights as they are, and rounded to float16.
+
+    python benchmarks/half_precision.py runs/four runs/mixed …
+
+Both answer the same problems, of the family that the run was trained on, from a seed that it never saw.
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+from record import record
+
+from beno.checkpoint import cast_to_half
+from beno.finite_volume import solve
+from beno.metrics import relative_l2
+from beno.operator import LearnedOperator
+from beno.random_problems import Family
+from beno.sample import Sample
+
+SEED = 300
+
+
+def errors_of(operator: LearnedOperator, samples: list[Sample]) -> np.ndarray:
+    predicted = operator.predict(samples)
+    return np.array([relative_l2(ours, sample.u) for ours, sample in zip(predicted, samples, strict=True)])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="+", type=Path, help="folders of training runs")
+    parser.add_argument("--samples", type=int, default=50)
+    options = parser.parse_args()
+    figures = {}
+    for run in options.runs:
+        operator = LearnedOperator.load(run)
+        data = operator.header.data
+        family = Family(data.equation, data.boundary, data.corners, data.resolution)
+        samples = [Sample.of(solve(family.problem(SEED, index))) for index in range(options.samples)]
+        weights = operator.model.state_dict()
+        rounded = cast_to_half(weights)
+        if all(bool((weights[name] == rounded[name]).all()) for name in weights):
+            raise SystemExit(f"{run} has weights that are rounded already")
+        single = errors_of(operator, samples)
+        operator.model.load_state_dict(rounded)
+        half = errors_of(operator, samples)
+        figures[run.name] = {
+            "single": float(single.mean()),
+            "half": float(half.mean()),
+            "largest_change": float(np.abs(half - single).max()),
+        }
+        print(f"{run.name}: {100 * single.mean():.4f} % single, {100 * half.mean():.4f} % half", flush=True)
+    names = [run.name for run in options.runs]
+    record("half_precision", {"runs": names, "samples": options.samples, "seed": SEED}, figures)
+
+
+if __name__ == "__main__":
+    main()
