@@ -150,6 +150,11 @@ class Run:
                 break
         if self._board is not None:
             self._board.close()
+        return self.outcome
+
+    @property
+    def outcome(self) -> Outcome:
+        """So far."""
         return Outcome(self.epoch, self.epoch >= self.config.epochs, self.best, self.seconds)
 
     def _train_epoch(self) -> float:

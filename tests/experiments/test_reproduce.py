@@ -118,6 +118,25 @@ def test_an_unfinished_training_can_be_tested_and_goes_on(tmp_path):
         assert cell["trained"]["epochs"] == 3 and not cell["trained"]["stopped"]
 
 
+def test_each_training_gets_its_turn_for_now_and_goes_on_another_time(tmp_path):
+    a_moment = replace(Effort.least(), epochs=4, for_now=1e-6)  # noticed an epoch after
+    first = Queue(tmp_path / "runs", tmp_path / "results", a_moment, "cpu")
+    assert first.fill([SMALL], float("inf")).missing == 0
+    trained = [cell["trained"] for row in SMALL.rows for cell in first.cells.of_row(SMALL, row).values()]
+    assert all(one["epochs"] == 2 and one["stopped"] for one in trained)
+    lines = []
+    assert first.fill([SMALL], float("inf"), lines.append).missing == 0 and not lines, "its turn is over"
+    lost = first.cells.path(SMALL, SMALL.rows[0], "4-Corners")
+    lost.unlink()
+    first.fill([SMALL], float("inf"))
+    assert json.loads(lost.read_text())["trained"]["epochs"] == 2, "tested as it stands"
+
+    later = Queue(tmp_path / "runs", tmp_path / "results", replace(a_moment, for_now=float("inf")), "cpu")
+    assert later.fill([SMALL], float("inf")).missing == 0
+    trained = [cell["trained"] for row in SMALL.rows for cell in later.cells.of_row(SMALL, row).values()]
+    assert all(one["epochs"] == 4 and not one["stopped"] for one in trained)
+
+
 def test_a_row_that_another_process_is_at_is_left_to_it(tmp_path):
     queue = queue_in(tmp_path)
     name = queue.folder_of(SMALL.rows[0].training).name

@@ -31,6 +31,10 @@ def reproduce(
     test_unfinished: Annotated[
         bool, typer.Option("--test-unfinished", help="Test trainings as they stand when the time is over; they go on.")
     ] = False,
+    for_now: Annotated[
+        str | None,
+        typer.Option(help="What each training gets of the device before the next one's turn, as 1m; it goes on later."),
+    ] = None,
     train: Annotated[bool, typer.Option(help="Or write pages and draw figures from what there is.")] = True,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
 ) -> None:
@@ -65,6 +69,7 @@ def reproduce(
     limit = limit if train else 0.0
     effort = Effort.least() if smoke else Effort()
     effort = replace(effort, epochs=epochs or effort.epochs, test_unfinished=test_unfinished)
+    effort = replace(effort, for_now=parse_duration(for_now) if for_now else effort.for_now)
     queue = Queue(folder, results, effort, device)
     beside = [
         multiprocessing.get_context("spawn").Process(target=queue.fill, args=(chosen, limit, print))

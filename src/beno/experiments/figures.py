@@ -44,7 +44,7 @@ COMPARISONS = {
 
 
 def write_figures(queue: Queue, folder: Path) -> Iterator[Path]:
-    """Each as a vector drawing and as PNG; those that need a training that has not ended are left out."""
+    """Each as a vector drawing and as PNG; those that need a training that was not tested yet are left out."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, figure in figures(queue):
         for suffix in FORMATS:
@@ -60,14 +60,13 @@ def figures(queue: Queue) -> Iterator[tuple[str, Figure]]:
         rows = _compared(queue, TABLES[comparison.table], comparison.columns[0])
         if rows:
             yield name, plot_comparison(queue, comparison, rows)
-    beno = _row_of("beno", TABLES["train_4_corners"])
-    if queue.is_done(beno.training):
+    tested = {row.label: row for row in _tested(queue, TABLES["train_4_corners"], "4-Corners")}
+    if "BENO" in tested:
         sample = first["4-Corners"]
-        branches = _operator(queue, beno).predict_branches([sample])[0]
+        branches = _operator(queue, tested["BENO"]).predict_branches([sample])[0]
         yield "branches", plot_prediction(sample, branches, "BENO's two branches, 4-Corners")
-    ended = {row.label: row for row in TABLES["train_4_corners"].rows if queue.is_done(row.training)}
     known: dict[str, Path] = {
-        name: queue.folder_of(ended[name].training) for name in ("BENO", "MP-PDE", "GNN-PDE") if name in ended
+        name: queue.folder_of(tested[name].training) for name in ("BENO", "MP-PDE", "GNN-PDE") if name in tested
     }
     if known:
         yield "convergence", plot_convergence(known)
@@ -140,20 +139,22 @@ def plot_convergence(folders: Mapping[str, Path]) -> Figure:
 
 
 def _compared(queue: Queue, table: Table, column: str) -> list[Row]:
-    """The best baseline by its cell, BENO and the harmonic operator, as far as they are trained."""
-    trained = [row for row in table.rows if queue.is_done(row.training)]
-    errors = {}
-    for row in trained:
-        cell = queue.cells.read(table, row, column)
-        if row.training.model in BASELINES and cell is not None:
-            errors[row] = cell["figures"]["relative_l2"]
+    """The best baseline by its cell, BENO and the harmonic operator, as far as they are tested."""
+    tested = _tested(queue, table, column)
+    errors = {row: error for row, error in tested.items() if row.training.model in BASELINES}
     best = [min(errors, key=errors.__getitem__)] if errors else []
-    others = [next((row for row in trained if row.training.model == model), None) for model in ("beno", "harmonic")]
+    others = [next((row for row in tested if row.training.model == model), None) for model in ("beno", "harmonic")]
     return best + [row for row in others if row is not None]
 
 
-def _row_of(model: str, table: Table) -> Row:
-    return next(row for row in table.rows if row.training.model == model)
+def _tested(queue: Queue, table: Table, column: str) -> dict[Row, float]:
+    """Rows whose cell of the column is known and whose weights are at hand, and their relative errors."""
+    cells = {row: queue.cells.read(table, row, column) for row in table.rows}
+    return {
+        row: cell["figures"]["relative_l2"]
+        for row, cell in cells.items()
+        if cell is not None and (queue.folder_of(row.training) / BEST).exists()
+    }
 
 
 def _operator(queue: Queue, row: Row) -> LearnedOperator:

@@ -7,6 +7,7 @@ folder share the work.
 import errno
 import fcntl
 import json
+import math
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -56,6 +57,7 @@ class Effort:
     test_samples: int = 100
     epochs: int = 1000
     seconds: float = 300.0  # of the whole device, whichever ends first
+    for_now: float = math.inf  # seconds of it after which a training makes room for others, to go on another time
     test_unfinished: bool = False  # trainings as they stand when the time is over; they go on all the same
     smoke: bool = False
 
@@ -130,15 +132,15 @@ class Queue:
         return Standing(every, every - filled)
 
     def _final(self, table: Table, row: Row) -> set[str]:
-        """Columns whose cells are of a training that has ended."""
-        cells = self.cells.of_row(table, row).items()
-        return {column for column, cell in cells if not cell["trained"].get("stopped", False)}
+        """Columns whose cells are of a training that has ended, or has had what it gets for now."""
+
+        def is_final(trained: dict[str, Any]) -> bool:
+            return not trained.get("stopped", False) or trained["device_seconds"] >= self.effort.for_now
+
+        return {column for column, cell in self.cells.of_row(table, row).items() if is_final(cell["trained"])}
 
     def folder_of(self, training: Training) -> Path:
         return self.folder / self._name(training)
-
-    def is_done(self, training: Training) -> bool:
-        return (self.folder_of(training) / DONE).exists()
 
     @contextmanager
     def _device(self, model: str) -> Iterator[None]:
@@ -154,7 +156,7 @@ class Queue:
         """What is known of a training that has ended, or is to be tested as it stands; None if neither."""
         folder, effort = self.folder_of(training), self.effort
         settings, config = effort.settings(training), effort.config(training)
-        if self.is_done(training):
+        if (folder / DONE).exists():
             return _read_done(folder / DONE, settings, config)
         data = self._dataset(effort.family(training.family), TRAINING_SEED, effort.samples, training.spoilt)
         with Dataset(data) as dataset:
@@ -165,16 +167,21 @@ class Queue:
         def has_had_its_share() -> bool:
             return not training.whole and share.seconds >= effort.seconds
 
-        with self._device(training.model), share.working(run.seconds):
-            outcome = run.train(
-                lambda record: share.count_until(record.seconds),
-                max(0.0, deadline - time.monotonic()),
-                has_had_its_share,
-            )
+        def makes_room() -> bool:
+            return share.seconds >= effort.for_now or has_had_its_share()
+
+        if not makes_room():
+            with self._device(training.model), share.working(run.seconds):
+                run.train(
+                    lambda record: share.count_until(record.seconds),
+                    max(0.0, deadline - time.monotonic()),
+                    makes_room,
+                )
+        outcome = run.outcome
         best = outcome.best_validation_loss
         say(f"{training.name}: {outcome.epochs} epochs, {outcome.seconds:.0f} s, best {best:.4g}")
         stopped = not outcome.finished and not has_had_its_share()
-        if stopped and not effort.test_unfinished:
+        if stopped and not makes_room() and not effort.test_unfinished:
             return None
         facts = {
             "model": training.model,
