@@ -185,7 +185,7 @@ TABLES = {
                     f"{model}, {'wrong' if spoilt else 'right'} walls",
                     Training(model, FOUR, settings, 0, UNTURNED, spoilt),
                 )
-                for model, settings in (("beno", AUTHORS_SETTINGS), ("harmonic", {}))
+                for model, settings in (("fno", {}), ("beno", AUTHORS_SETTINGS), ("harmonic", {}))
                 for spoilt in (False, True)
             ),
             spoilt=frozenset({"4-Corners, wrong walls"}),
