@@ -150,11 +150,6 @@ class Run:
                 break
         if self._board is not None:
             self._board.close()
-        return self.outcome
-
-    @property
-    def outcome(self) -> Outcome:
-        """So far."""
         return Outcome(self.epoch, self.epoch >= self.config.epochs, self.best, self.seconds)
 
     def _train_epoch(self) -> float:
@@ -317,6 +312,14 @@ def read_log(folder: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in lines if line.endswith("}")]
     except ValueError as error:
         raise BenoError(f"{log} is damaged: {error}") from error
+
+
+def outcome_so_far(folder: Path, epochs: int) -> Outcome:
+    """Of a run that is to have so many epochs, as it stands in its folder."""
+    header, tensors = checkpoint.load(folder / STATE)
+    if "seconds" not in tensors:
+        raise BenoError(f"{folder / STATE} is no state of a run: seconds is missing")
+    return Outcome(header.epoch, header.epoch >= epochs, header.validation_loss, float(tensors["seconds"]))
 
 
 def make_fabric(device: str = "auto") -> Fabric:

@@ -20,6 +20,7 @@ from beno.experiments.sharing import Share
 from beno.experiments.tables import TABLES
 from beno.models import make_config
 from beno.random_problems import Family
+from beno.training import STATE
 from tests.test_cli import beno, refused
 
 # A table of three models on few columns.
@@ -131,6 +132,14 @@ def test_each_training_gets_its_turn_for_now_and_goes_on_another_time(tmp_path):
     first.fill([SMALL], float("inf"))
     assert json.loads(lost.read_text())["trained"]["epochs"] == 2, "tested as it stands"
 
+    assert first.standing([SMALL]).to_go_on == 6
+
+    (first.folder_of(SMALL.rows[1].training) / STATE).unlink()  # killed before it saved its state: it begins anew
+    for column in SMALL.columns:
+        first.cells.path(SMALL, SMALL.rows[1], column).unlink()
+    assert first.fill([SMALL], float("inf")).missing == 0
+    assert first.cells.read(SMALL, SMALL.rows[1], "4-Corners")["trained"]["epochs"] == 1
+
     later = Queue(tmp_path / "runs", tmp_path / "results", replace(a_moment, for_now=float("inf")), "cpu")
     assert later.fill([SMALL], float("inf")).missing == 0
     trained = [cell["trained"] for row in SMALL.rows for cell in later.cells.of_row(SMALL, row).values()]
@@ -162,6 +171,12 @@ def test_pages(filled):
 class TestBadInput:
     def test_an_unknown_table(self, tmp_path):
         refused(beno("reproduce", "table_2", cwd=tmp_path), "no table 'table_2'", "train_4_corners")
+        assert not list(tmp_path.iterdir())
+
+    @pytest.mark.parametrize("option", ["--time-limit", "--for-now"])
+    def test_what_is_no_duration(self, tmp_path, option):
+        for text in ("0s", "soon", ""):
+            refused(beno("reproduce", "squares", "--smoke", option, text, cwd=tmp_path), f"{option} '{text}' is not a")
         assert not list(tmp_path.iterdir())
 
     @pytest.mark.parametrize(

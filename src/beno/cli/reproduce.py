@@ -33,7 +33,9 @@ def reproduce(
     ] = False,
     for_now: Annotated[
         str | None,
-        typer.Option(help="What each training gets of the device before the next one's turn, as 1m; it goes on later."),
+        typer.Option(
+            help="Of the device, what a training gets in all before the next one's turn, as 1m; more goes on."
+        ),
     ] = None,
     train: Annotated[bool, typer.Option(help="Or write pages and draw figures from what there is.")] = True,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
@@ -65,11 +67,15 @@ def reproduce(
             raise BenoError(f"cannot write to {place}: it is no folder")
     folder = folder or Path("runs/smoke" if smoke else "runs/reproduce")
     results = results or (folder / "tables" if smoke else Path("results/tables"))
-    limit = parse_duration(time_limit) if time_limit else float("inf")
+    limit = parse_duration("--time-limit", time_limit)
     limit = limit if train else 0.0
     effort = Effort.least() if smoke else Effort()
-    effort = replace(effort, epochs=epochs or effort.epochs, test_unfinished=test_unfinished)
-    effort = replace(effort, for_now=parse_duration(for_now) if for_now else effort.for_now)
+    effort = replace(
+        effort,
+        epochs=epochs or effort.epochs,
+        for_now=parse_duration("--for-now", for_now),
+        test_unfinished=test_unfinished,
+    )
     queue = Queue(folder, results, effort, device)
     beside = [
         multiprocessing.get_context("spawn").Process(target=queue.fill, args=(chosen, limit, print))
@@ -85,7 +91,8 @@ def reproduce(
         for process in beside:
             process.terminate()
     now = queue.standing(chosen)
-    typer.echo(f"{now.cells - now.missing} of {now.cells} cells are filled")
+    unfinished = f", {now.to_go_on} of them by trainings to go on" if now.to_go_on else ""
+    typer.echo(f"{now.cells - now.missing} of {now.cells} cells are filled{unfinished}")
     if standing.held and now.missing:
         typer.echo(f"{standing.held} rows are being trained by other processes")
     if pages is not None:

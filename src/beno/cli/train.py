@@ -70,7 +70,7 @@ def train(
         changed["precision"] = "32-true"  # half precision gains nothing there
     config = replace(PRESETS[preset], seed=seed, checkpoint_every=checkpoint_every, **changed)
     settings = dict(_parse_setting(text) for text in setting or [])
-    limit = parse_duration(time_limit) if time_limit else float("inf")
+    limit = parse_duration("--time-limit", time_limit)
     fabric = make_fabric(device)
     with Dataset(data) as dataset:
         run = Run(out, dataset, model, settings, config, fabric, resume)
@@ -195,14 +195,17 @@ def _parse_setting(text: str) -> tuple[str, object]:
         raise BenoError(f"--set {text!r} is not NAME=VALUE with a number, true or false for VALUE") from None
 
 
-def parse_duration(text: str) -> float:
+def parse_duration(option: str, text: str | None) -> float:
+    """Seconds; without end if the option was not given."""
     from beno.errors import BenoError
 
+    if text is None:
+        return float("inf")
     units = {"s": 1, "m": 60, "h": 3600}
     try:
         seconds = float(text[:-1]) * units[text[-1]] if text[-1:] in units else float(text)
     except ValueError:
         seconds = -1.0
     if not seconds > 0:
-        raise BenoError(f"--time-limit {text!r} is not a duration such as 90s, 9m or 2h")
+        raise BenoError(f"{option} {text!r} is not a duration such as 90s, 9m or 2h")
     return seconds

@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
+from beno.checkpoint import load
 from beno.experiments.queue import Queue
 from beno.experiments.tables import BASELINES, TABLES, TEST_SEED, Row, Table
 from beno.finite_volume import solve
@@ -143,18 +144,18 @@ def _compared(queue: Queue, table: Table, column: str) -> list[Row]:
     tested = _tested(queue, table, column)
     errors = {row: error for row, error in tested.items() if row.training.model in BASELINES}
     best = [min(errors, key=errors.__getitem__)] if errors else []
-    others = [next((row for row in tested if row.training.model == model), None) for model in ("beno", "harmonic")]
-    return best + [row for row in others if row is not None]
+    beno = [row for row in tested if row.label == "BENO"]
+    return best + beno + [row for row in tested if row.training.model == "harmonic"][:1]
 
 
 def _tested(queue: Queue, table: Table, column: str) -> dict[Row, float]:
-    """Rows whose cell of the column is known and whose weights are at hand, and their relative errors."""
-    cells = {row: queue.cells.read(table, row, column) for row in table.rows}
-    return {
-        row: cell["figures"]["relative_l2"]
-        for row, cell in cells.items()
-        if cell is not None and (queue.folder_of(row.training) / BEST).exists()
-    }
+    """Rows whose cell of the column is known and whose very weights are at hand, and their relative errors."""
+    errors = {}
+    for row in table.rows:
+        cell, weights = queue.cells.read(table, row, column), queue.folder_of(row.training) / BEST
+        if cell is not None and weights.exists() and load(weights)[0].epoch == cell["trained"]["best_epoch"]:
+            errors[row] = cell["figures"]["relative_l2"]
+    return errors
 
 
 def _operator(queue: Queue, row: Row) -> LearnedOperator:

@@ -31,7 +31,7 @@ from beno.provenance import provenance
 from beno.published import with_published_fault
 from beno.random_problems import Family
 from beno.recipe import PRESETS, TrainingConfig
-from beno.training import STATE, Run, make_fabric
+from beno.training import STATE, Run, make_fabric, outcome_so_far
 
 DONE, SHARE = "done.json", "share.json"
 
@@ -86,6 +86,7 @@ class Standing:
 
     cells: int
     missing: int
+    to_go_on: int = 0  # cells of trainings that have had what they get for now
     held: int = 0  # rows that another process is at
     failed: tuple[str, ...] = ()  # what went wrong, row by row
 
@@ -127,9 +128,12 @@ class Queue:
         return replace(self.standing(tables), held=held, failed=tuple(failed))
 
     def standing(self, tables: list[Table]) -> Standing:
-        every = sum(len(table.rows) * len(table.columns) for table in tables)
-        filled = sum(len(self._final(table, row)) for table in tables for row in table.rows)
-        return Standing(every, every - filled)
+        rows = [(table, row) for table in tables for row in table.rows]
+        every = sum(len(table.columns) for table, _ in rows)
+        filled = sum(len(self._final(table, row)) for table, row in rows)
+        cells = [cell for table, row in rows for cell in self.cells.of_row(table, row).values()]
+        stopped = sum(cell["trained"].get("stopped", False) for cell in cells)
+        return Standing(every, every - filled, stopped if self.effort.for_now < math.inf else 0)
 
     def _final(self, table: Table, row: Row) -> set[str]:
         """Columns whose cells are of a training that has ended, or has had what it gets for now."""
@@ -158,10 +162,6 @@ class Queue:
         settings, config = effort.settings(training), effort.config(training)
         if (folder / DONE).exists():
             return _read_done(folder / DONE, settings, config)
-        data = self._dataset(effort.family(training.family), TRAINING_SEED, effort.samples, training.spoilt)
-        with Dataset(data) as dataset:
-            resume = (folder / STATE).exists()
-            run = Run(folder, dataset, training.model, settings, config, make_fabric(self.device), resume)
         share = Share(folder / SHARE, self.folder / "at_work")
 
         def has_had_its_share() -> bool:
@@ -170,28 +170,36 @@ class Queue:
         def makes_room() -> bool:
             return share.seconds >= effort.for_now or has_had_its_share()
 
-        if not makes_room():
+        resume = (folder / STATE).exists()
+        if makes_room() and resume and (folder / BEST).exists():
+            outcome = outcome_so_far(folder, config.epochs)
+        else:
+            data = self._dataset(effort.family(training.family), TRAINING_SEED, effort.samples, training.spoilt)
+            with Dataset(data) as dataset:
+                run = Run(folder, dataset, training.model, settings, config, make_fabric(self.device), resume)
             with self._device(training.model), share.working(run.seconds):
-                run.train(
+                outcome = run.train(
                     lambda record: share.count_until(record.seconds),
                     max(0.0, deadline - time.monotonic()),
                     makes_room,
                 )
-        outcome = run.outcome
-        best = outcome.best_validation_loss
-        say(f"{training.name}: {outcome.epochs} epochs, {outcome.seconds:.0f} s, best {best:.4g}")
+        say(
+            f"{training.name}: {outcome.epochs} epochs, {outcome.seconds:.0f} s,"
+            f" best {outcome.best_validation_loss:.4g}"
+        )
         stopped = not outcome.finished and not has_had_its_share()
         if stopped and not makes_room() and not effort.test_unfinished:
             return None
+        best = LearnedOperator.load(folder / BEST)
         facts = {
             "model": training.model,
             "settings": settings,
             "training": asdict(config),
-            "epochs": outcome.epochs,
-            "best_epoch": LearnedOperator.load(folder / BEST).header.epoch,
+            "epochs": max(outcome.epochs, best.header.epoch),  # killed, it keeps weights newer than its state
+            "best_epoch": best.header.epoch,
             "seconds": outcome.seconds,
             "device_seconds": share.seconds,
-            "parameters": sum(parameter.numel() for parameter in run.network.parameters()),
+            "parameters": sum(parameter.numel() for parameter in best.model.parameters()),
             "seed": training.seed,
             "stopped": stopped,
             **{name: value for name, value in provenance().items() if name in ("commit", "device")},
