@@ -44,4 +44,4 @@ def test_a_cell_says_how_to_come_by_it(path):
     assert cell["trained"]["training"]["seed"] == cell["trained"]["seed"]
     assert cell["tested_on"]["seed"] >= 100, "training's seed is 0"
     assert cell["figures"]["samples"] == 100 and cell["trained"]["commit"]
-    assert 0 <= cell["figures"]["relative_l2"] < (0.05 if cell["trained"]["model"] == "harmonic" else 2)
+    assert 0 <= cell["figures"]["relative_l2"] < (0.05 if cell["trained"]["model"] == "harmonic" else 10)
