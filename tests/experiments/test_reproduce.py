@@ -98,9 +98,9 @@ def test_stopped_at_its_time_limit_it_goes_on(tmp_path):
     queue = queue_in(tmp_path)
     assert queue.fill([SMALL], 0.0).missing == 6
     rounds = 0
-    while queue.fill([SMALL], 0.2).missing:
+    while queue.fill([SMALL], 0.01).missing:  # on a busy machine over before a row is taken
         rounds += 1
-        assert rounds < 20
+        assert rounds < 1000
     assert rounds >= 2, "each time a little was done"
 
 
@@ -109,11 +109,11 @@ def test_an_unfinished_training_can_be_tested_and_goes_on(tmp_path):
     effort = replace(Effort.least(), epochs=3, test_unfinished=True)
     queue = Queue(tmp_path / "runs", tmp_path / "results", effort, "cpu")
     seen = []
-    while queue.fill([table], 0.2).missing:
-        seen.append({column: cell["trained"] for column, cell in queue.cells.of_row(table, table.rows[0]).items()})
-    assert seen and all(trained["stopped"] for cells in seen for trained in cells.values())
-    assert "1, to go on" in as_markdown(
-        table, {table.rows[0]: {"4-Corners": {"figures": FIGURES, "trained": seen[0]["4-Corners"]}}}
+    while queue.fill([table], 0.01).missing:
+        seen += [cell["trained"] for cell in queue.cells.of_row(table, table.rows[0]).values()]
+    assert seen and all(trained["stopped"] and trained["epochs"] < 3 for trained in seen)
+    assert f"{seen[0]['epochs']}, to go on" in as_markdown(
+        table, {table.rows[0]: {"4-Corners": {"figures": FIGURES, "trained": seen[0]}}}
     )
     for cell in queue.cells.of_row(table, table.rows[0]).values():
         assert cell["trained"]["epochs"] == 3 and not cell["trained"]["stopped"]
