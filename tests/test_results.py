@@ -39,9 +39,13 @@ def test_every_stored_cell_is_a_cell_of_a_table():
 )
 def test_a_cell_says_how_to_come_by_it(path):
     cell = json.loads(path.read_text())
-    device = cell["trained"]["device"]
-    assert cell["commit"] and cell["date"] and (device["gpu"] or device["cpu"])
+    trained, corners = cell["trained"], (cell["trained_on"]["corners"], cell["tested_on"]["corners"])
+    # FNO's thousand epochs take a GPU a minute: they end before its five minutes wherever they are done.
+    assert cell["commit"] and cell["date"] and (trained["device"]["gpu"] or trained["model"] == "fno")
     assert cell["trained"]["training"]["seed"] == cell["trained"]["seed"]
     assert cell["tested_on"]["seed"] >= 100, "training's seed is 0"
     assert cell["figures"]["samples"] == 100 and cell["trained"]["commit"]
-    assert 0 <= cell["figures"]["relative_l2"] < (0.05 if cell["trained"]["model"] == "harmonic" else 10)
+    # From whole squares FNO does not know the number that stands outside of others.
+    lost = trained["model"] == "fno" and corners[0] == 0 != corners[1]
+    limit = 0.05 if trained["model"] == "harmonic" else 10 if lost else 2
+    assert 0 <= cell["figures"]["relative_l2"] < limit

@@ -133,6 +133,8 @@ def test_each_training_gets_its_turn_for_now_and_goes_on_another_time(tmp_path):
     assert json.loads(lost.read_text())["trained"]["epochs"] == 2, "tested as it stands"
 
     assert first.standing([SMALL]).to_go_on == 6
+    longer = Queue(tmp_path / "runs", tmp_path / "results", replace(a_moment, for_now=1e6), "cpu")
+    assert (longer.standing([SMALL]).missing, longer.standing([SMALL]).to_go_on) == (6, 0)
 
     (first.folder_of(SMALL.rows[1].training) / STATE).unlink()  # killed before it saved its state: it begins anew
     for column in SMALL.columns:

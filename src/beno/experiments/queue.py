@@ -21,7 +21,7 @@ from beno.dataset import Block, Dataset, Metadata, write
 from beno.device import choose_device
 from beno.errors import BenoError
 from beno.evaluation import evaluate
-from beno.experiments.cells import Cells
+from beno.experiments.cells import Cell, Cells
 from beno.experiments.sharing import Share
 from beno.experiments.tables import TEST_SEED, TRAINING_SEED, Row, Table, Training
 from beno.files import whole_file_or_none
@@ -130,18 +130,18 @@ class Queue:
     def standing(self, tables: list[Table]) -> Standing:
         rows = [(table, row) for table in tables for row in table.rows]
         every = sum(len(table.columns) for table, _ in rows)
-        filled = sum(len(self._final(table, row)) for table, row in rows)
-        cells = [cell for table, row in rows for cell in self.cells.of_row(table, row).values()]
-        stopped = sum(cell["trained"].get("stopped", False) for cell in cells)
-        return Standing(every, every - filled, stopped if self.effort.for_now < math.inf else 0)
+        filled = [cell for table, row in rows for cell in self._final(table, row).values()]
+        return Standing(every, every - len(filled), sum(map(_is_stopped, filled)))
 
-    def _final(self, table: Table, row: Row) -> set[str]:
-        """Columns whose cells are of a training that has ended, or has had what it gets for now."""
-
-        def is_final(trained: dict[str, Any]) -> bool:
-            return not trained.get("stopped", False) or trained["device_seconds"] >= self.effort.for_now
-
-        return {column for column, cell in self.cells.of_row(table, row).items() if is_final(cell["trained"])}
+    def _final(self, table: Table, row: Row) -> dict[str, Cell]:
+        """Cells of a training that has ended, or has had what it gets for now, by column."""
+        cells = self.cells.of_row(table, row).items()
+        enough = self.effort.for_now
+        return {
+            column: cell
+            for column, cell in cells
+            if not _is_stopped(cell) or cell["trained"]["device_seconds"] >= enough
+        }
 
     def folder_of(self, training: Training) -> Path:
         return self.folder / self._name(training)
@@ -247,6 +247,11 @@ class Queue:
     @property
     def device_name(self) -> str:
         return choose_device(self.device)
+
+
+def _is_stopped(cell: Cell) -> bool:
+    """Whether its training is to go on."""
+    return bool(cell["trained"].get("stopped", False))
 
 
 def _read_done(path: Path, settings: dict[str, Any], config: TrainingConfig) -> dict[str, Any]:
