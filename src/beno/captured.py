@@ -7,7 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from beno.errors import BenoError
+
 WARM_UP_STEPS = 3
+LARGEST_DIFFERENCE = 0.01  # between the losses of a replayed step and a plain one, which differ by rounding
 
 
 class CapturedStep:
@@ -17,7 +20,7 @@ class CapturedStep:
         self, update: Callable[[Any, Tensor], Tensor], optimizer: Any, rate: Tensor, feed: Any, samples: int
     ) -> None:
         self._feed = feed
-        self._scale = torch.zeros(samples, device=rate.device)
+        self._scale = torch.full((samples,), 1 / samples, device=rate.device)
 
         # Warming up compiles kernels and makes the optimizer allocate its state. With a rate of zero
         # no weight moves; the optimizer's state is put back in place afterwards.
@@ -28,11 +31,19 @@ class CapturedStep:
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(WARM_UP_STEPS):
-                update(self._feed, self._scale)
+                plain = update(self._feed, self._scale)
         torch.cuda.current_stream().wait_stream(side)
+        expected = float(plain)
         self._graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self._graph):
             self._loss = update(self._feed, self._scale)
+        self._graph.replay()
+        replayed = float(self._loss)
+        if not abs(replayed - expected) <= LARGEST_DIFFERENCE * abs(expected):
+            raise BenoError(
+                f"a captured step has a loss of {replayed:.6g} where a plain one has {expected:.6g}: this device or its"
+                " driver goes wrong in replaying; train with --no-captured, or give the process the whole device"
+            )
         for parameter, state in optimizer.state.items():
             for key, tensor in state.items():
                 kept = kept_state.get(id(parameter), {}).get(key)
