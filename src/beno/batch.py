@@ -167,6 +167,8 @@ class BatchSize:
 class Cohort:
     """Prepared samples on a device."""
 
+    IN_CACHE = 2  # samples that a CPU works through at a time: what a layer writes is still there for the next
+
     POINT_TENSORS = (
         "points", "wall_distance", "source", "log_coefficient", "u", "inside",
         "boundary_value", "boundary_kind", "boundary_alpha",

@@ -170,6 +170,8 @@ class Draw:
 class DenseCohort:
     """Reduced samples on a device. Each may bring parts of itself, which follow it."""
 
+    IN_CACHE = 4  # samples that a CPU works through at a time
+
     def __init__(
         self, reduced: Sequence[Reduced], device: torch.device | str = "cpu", variety: Variety | None = None
     ) -> None:

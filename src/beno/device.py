@@ -1,5 +1,7 @@
 """Which device to compute on."""
 
+from typing import Any
+
 import torch
 
 from beno.errors import BenoError
@@ -16,3 +18,10 @@ def choose_device(name: str) -> str:
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     return name
+
+
+def multiplies_in_half(name: str) -> bool:
+    """Whether the device gains by half precision: every GPU, and the CPUs that have instructions for it."""
+    # Older releases of PyTorch do not tell.
+    able: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    return choose_device(name) == "cuda" or bool(able.get("avx512_bf16") or able.get("amx_bf16"))

@@ -49,6 +49,8 @@ class GridFeed:
 class GridCohort:
     """Samples of one resolution on a device."""
 
+    IN_CACHE = 16  # samples that a CPU works through at a time
+
     def __init__(
         self, samples: Sequence[Sample], scales: Scales, device: torch.device | str, variety: Variety | None
     ) -> None:

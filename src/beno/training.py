@@ -111,7 +111,7 @@ class Run:
         if self.config.captured and on_gpu and self.fabric.world_size == 1:
             samples = self.config.batch_size
             feed = self.train_set.feed(self.train_set.smallest(samples), samples)
-            self._captured = CapturedStep(self._update, self.optimizer, self._rate, feed, samples)
+            self._captured = CapturedStep(self._update_at_once, self.optimizer, self._rate, feed, samples)
         self._open_logs()
 
     def train(
@@ -177,22 +177,35 @@ class Run:
             feed = self.train_set.feed(mine, self.config.batch_size)
             if self._captured.fits(feed):
                 return self._captured(feed, scales)
-        return self._update(self.train_set.feed(mine), scales[: len(mine)])
+        at_once = self._at_once(len(mine))
+        pieces = [slice(first, first + at_once) for first in range(0, len(mine), at_once)]
+        return self._update([(self.train_set.feed(mine.take(piece)), scales[piece]) for piece in pieces])
 
-    def _update(self, feed: Any, scale: Float[Tensor, " s"]) -> Tensor:
-        """One step of the optimizer, whose loss is returned."""
-        batch = self.train_set.open(feed)
-        with self.autocast():
-            predicted = self.model(batch)
-        relative = self.config.loss == "relative"
-        errors = relative_l2_by_sample(predicted, batch) if relative else squared_errors(predicted, batch)
-        loss = (scale * errors).sum()
+    def _at_once(self, samples: int) -> int:
+        """Of so many samples, those that are worked on together."""
+        return samples if self.fabric.device.type == "cuda" else self.train_set.IN_CACHE
+
+    def _update_at_once(self, feed: Any, scale: Float[Tensor, " s"]) -> Tensor:
+        return self._update([(feed, scale)])
+
+    def _update(self, pieces: list[tuple[Any, Float[Tensor, " _"]]]) -> Tensor:
+        """One step of the optimizer, whose loss is returned, on a batch in one piece or several."""
         self.optimizer.zero_grad(set_to_none=True)
-        self.fabric.backward(loss)
+        total = torch.zeros((), device=self.fabric.device)
+        for number, (feed, scale) in enumerate(pieces, start=1):
+            batch = self.train_set.open(feed)
+            with self.fabric.no_backward_sync(self.model, enabled=number < len(pieces)):
+                with self.autocast():
+                    predicted = self.model(batch)
+                relative = self.config.loss == "relative"
+                errors = relative_l2_by_sample(predicted, batch) if relative else squared_errors(predicted, batch)
+                loss = (scale * errors).sum()
+                self.fabric.backward(loss)
+            total += loss.detach()
         if self.config.clip is not None:
             nn.utils.clip_grad_norm_(self.network.parameters(), self.config.clip, foreach=True)
         self.optimizer.step()
-        return loss.detach()
+        return total
 
     def autocast(self) -> torch.autocast:
         """Ours, not Fabric's: that one would round the coordinates of a batch to half precision as well."""
@@ -209,8 +222,9 @@ class Run:
         """The loss and the mean relative L2, every process on the whole set."""
         self.network.eval()
         squares, relative = 0.0, 0.0
-        for start in range(0, len(self.validation_set), VALIDATION_BATCH):
-            batch = self.validation_set.batch(range(start, min(start + VALIDATION_BATCH, len(self.validation_set))))
+        at_once = self._at_once(VALIDATION_BATCH)
+        for start in range(0, len(self.validation_set), at_once):
+            batch = self.validation_set.batch(range(start, min(start + at_once, len(self.validation_set))))
             with self.autocast():
                 predicted = self.network(batch)
             squares += float(squared_errors(predicted, batch).sum())
@@ -357,4 +371,4 @@ def _difference(stored: Any, given: Any) -> str:
 
 def _fixed(training: dict[str, Any]) -> dict[str, Any]:
     """What may not change in the middle of a run."""
-    return {name: value for name, value in training.items() if name not in ("epochs", "checkpoint_every")}
+    return {name: value for name, value in training.items() if name not in ("epochs", "checkpoint_every", "captured")}

@@ -38,6 +38,9 @@ def train(
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the weights and of the order of samples.")] = 0,
     precision: Annotated[str | None, typer.Option(help="32-true or bf16-mixed, instead of the preset's.")] = None,
+    captured: Annotated[
+        bool | None, typer.Option(help="On a GPU, replay each step as one CUDA graph, or do not.")
+    ] = None,
     checkpoint_every: Annotated[int, typer.Option(help="Epochs between saved states.")] = 1,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     time_limit: Annotated[str | None, typer.Option(help="Stop cleanly after so long, as 90s, 9m or 2h.")] = None,
@@ -47,7 +50,7 @@ def train(
     from dataclasses import replace
 
     from beno.dataset import Dataset
-    from beno.device import choose_device
+    from beno.device import multiplies_in_half
     from beno.errors import BenoError
     from beno.recipe import PRESETS
     from beno.training import Run, close_fabric, make_fabric
@@ -64,10 +67,11 @@ def train(
         "decoupled_decay": decoupled_decay,
         "symmetries": symmetries,
         "parts": parts,
+        "captured": captured,
     }
     changed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    if precision is None and choose_device(device) == "cpu":
-        changed["precision"] = "32-true"  # half precision gains nothing there
+    if precision is None and not multiplies_in_half(device):
+        changed["precision"] = "32-true"
     config = replace(PRESETS[preset], seed=seed, checkpoint_every=checkpoint_every, **changed)
     settings = dict(_parse_setting(text) for text in setting or [])
     limit = parse_duration("--time-limit", time_limit)

@@ -94,8 +94,9 @@ class BranchLayerNorm(nn.Module):
         fused = fused_kernels() if x.is_cuda else None
         if fused is not None and fused.fits(channels):
             return fused.FusedNorm.apply(x, self.gain, self.shift, residual)
-        normal = functional.layer_norm(x, (channels,)).view(branches, -1, channels)
-        normal = torch.addcmul(self.shift, normal, self.gain).view(-1, channels)
+        rows = x.view(branches, -1, channels)
+        scaled = zip(rows, self.gain[:, 0], self.shift[:, 0], strict=True)
+        normal = torch.cat([functional.layer_norm(one, (channels,), gain, shift) for one, gain, shift in scaled])
         return normal if residual is None else residual + normal
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn import functional
 
 
 @cache
@@ -45,11 +46,28 @@ class Wiring:
         )
 
 
-def sum_over_segments(values: Float[Tensor, "e c"], start: Int[Tensor, " n_plus_one"]) -> Float[Tensor, "n c"]:
-    """Sums of consecutive rows: segment i is the rows start[i] to start[i + 1]."""
-    fused = fused_kernels() if values.is_cuda else None
-    if fused is not None and values.shape[1].bit_count() == 1:
-        return fused.segment_sum(values.contiguous(), start)
+def sum_over_segments(
+    values: Float[Tensor, "rows c"],
+    start: Int[Tensor, " n_plus_one"],
+    order: Int[Tensor, " e"] | None = None,
+    weight: Float[Tensor, "e 1"] | None = None,
+) -> Float[Tensor, "n c"]:
+    """Sums of consecutive rows: segment i is the rows start[i] to start[i + 1], of ``values`` or of ``values[order]``,
+    each times its weight if there are some."""
+    if not values.is_cuda:
+        # Gathers, weighs and adds in one pass over what is in the cache; segment_reduce takes 15 to 200 times as long.
+        rows = torch.arange(len(values)) if order is None else order
+        weights = None if weight is None else weight[:, 0].to(values.dtype)
+        return functional.embedding_bag(
+            rows, values, start, mode="sum", per_sample_weights=weights, include_last_offset=True
+        )
+    fused = fused_kernels() if values.shape[1].bit_count() == 1 else None
+    if fused is not None and (order is None or weight is not None):
+        return fused.segment_sum(values.contiguous(), start, order, weight)
+    values = values if order is None else values.index_select(0, order)
+    values = values if weight is None else weight * values
+    if fused is not None:
+        return fused.segment_sum(values, start)
     return torch.segment_reduce(values, "sum", offsets=start, axis=0, unsafe=True, initial=0.0)
 
 
@@ -72,7 +90,7 @@ class _ToEdges(torch.autograd.Function):
         (gradient,) = gradients
         reverse, start = ctx.saved_tensors
         to_receiver = sum_over_segments(gradient, start)
-        to_sender = sum_over_segments(gradient.index_select(0, reverse), start)
+        to_sender = sum_over_segments(gradient, start, reverse)
         return to_receiver, to_sender, None, None, None, None
 
 
@@ -109,7 +127,7 @@ class _FromSenders(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         reverse, start = ctx.saved_tensors
-        return sum_over_segments(gradients[0].index_select(0, reverse), start), None, None, None
+        return sum_over_segments(gradients[0], start, reverse), None, None, None
 
 
 def from_senders(nodes: Float[Tensor, "n c"], wiring: Wiring) -> Float[Tensor, "e c"]:
@@ -120,27 +138,18 @@ def from_senders(nodes: Float[Tensor, "n c"], wiring: Wiring) -> Float[Tensor, "
 class _OverNeighbours(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, nodes: Tensor, weight: Tensor, sender: Tensor, start: Tensor) -> Tensor:
-        ctx.save_for_backward(weight, sender, start)
-        return _weighted_sum(nodes, weight, sender, start)
+        ctx.save_for_backward(start, sender, weight)
+        return sum_over_segments(nodes, start, sender, weight)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
-        return _weighted_sum(gradients[0], *ctx.saved_tensors), None, None, None
+        return sum_over_segments(gradients[0], *ctx.saved_tensors), None, None, None
 
 
 def over_neighbours(nodes: Float[Tensor, "n c"], weight: Float[Tensor, "e 1"], wiring: Wiring) -> Float[Tensor, "n c"]:
     """Weighted sums of what each node's neighbours have. A weight must be that of the reverse edge too: then this is a
     symmetric matrix, and its own gradient."""
     return _OverNeighbours.apply(nodes, weight, wiring.sender, wiring.start)
-
-
-def _weighted_sum(
-    nodes: Float[Tensor, "n c"], weight: Float[Tensor, "e 1"], sender: Int[Tensor, " e"], start: Int[Tensor, " m"]
-) -> Float[Tensor, "n c"]:
-    fused = fused_kernels() if nodes.is_cuda else None
-    if fused is not None and nodes.shape[1].bit_count() == 1:
-        return fused.segment_sum(nodes.contiguous(), start, sender, weight)
-    return sum_over_segments(weight * nodes.index_select(0, sender), start)
 
 
 def gathered(
