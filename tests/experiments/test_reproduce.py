@@ -3,13 +3,18 @@
 import fcntl
 import json
 import shutil
+import subprocess
+import sys
 import threading
+import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from beno import paper
+from beno import paper, shipped
+from beno.checkpoint import load
 from beno.dataset import Dataset
 from beno.doctor import examine
 from beno.errors import BenoError
@@ -19,6 +24,7 @@ from beno.experiments.queue import Effort, Queue
 from beno.experiments.sharing import Share
 from beno.experiments.tables import TABLES
 from beno.models import make_config
+from beno.operator import BEST
 from beno.random_problems import Family
 from beno.training import STATE
 from tests.test_cli import beno, refused
@@ -148,6 +154,78 @@ def test_each_training_gets_its_turn_for_now_and_goes_on_another_time(tmp_path):
     assert all(one["epochs"] == 4 and not one["stopped"] for one in trained)
 
 
+def test_turns_are_counted_in_epochs_too_and_tables_that_share_a_training_tell_of_the_same_weights(tmp_path):
+    one = replace(SMALL, rows=SMALL.rows[:1])
+    other = replace(one, name="another")
+
+    def queue(epochs):
+        effort = replace(Effort.least(), epochs=4, epochs_for_now=epochs)
+        return Queue(tmp_path / "runs", tmp_path / "results", effort, "cpu")
+
+    def epochs(table):
+        return {cell["trained"]["epochs"] for cell in queue(1).cells.of_row(table, table.rows[0]).values()}
+
+    assert queue(2).fill([one, other], float("inf")).to_go_on == 4
+    assert epochs(one) == epochs(other) == {2}
+    lines = []
+    queue(2).fill([one, other], float("inf"), lines.append)
+    assert not lines, "they have had their turn"
+    assert queue(3).fill([one], float("inf")).missing == 0
+    assert epochs(one) == {3} and epochs(other) == {2}
+    best = load(queue(1).folder_of(one.rows[0].training) / BEST)[0].epoch
+    told = queue(1).cells.read(other, other.rows[0], "4-Corners")["trained"]["best_epoch"]
+    assert best != told, "or this tests nothing"
+    assert queue(2).standing([other]).missing == 2, "it tells of weights that are gone"
+    queue(2).fill([other], float("inf"))
+    assert epochs(other) == {3}
+
+
+def test_what_ships_need_not_be_trained_again(tmp_path):
+    columns = {"No-Corner": Family(corners=0)}
+    row = next(row for row in TABLES["train_mixed"].rows if row.training.ships_as == "poisson-dirichlet")
+    table = replace(TABLES["train_mixed"], columns=columns, rows=(row,))
+    queue = Queue(tmp_path / "runs", tmp_path / "results", replace(Effort(), test_samples=2), "cpu")
+    trained = {"best_epoch": shipped.load("poisson-dirichlet").header.epoch, "stopped": False}
+    assert queue._known_of_what_ships(row.training) is None, "nothing is known of its training"
+    queue.cells.write(TABLES["train_mixed"], row, "4-Corners", {"figures": FIGURES, "trained": trained})
+    lines = []
+    assert queue.fill([table], float("inf"), lines.append).missing == 0
+    cell = queue.cells.read(table, row, "No-Corner")
+    assert cell["trained"] == trained and cell["figures"]["relative_l2"] < 0.01 and len(lines) == 1
+    queue.cells.write(TABLES["train_mixed"], row, "4-Corners", {"figures": FIGURES, "trained": {"best_epoch": 1}})
+    queue.cells.path(table, row, "No-Corner").unlink()
+    assert queue._known_of_what_ships(row.training) is None, "those are other weights"
+    assert queue_in(tmp_path / "smoke").operator_of(row.training) is None
+    assert {training.ships_as for training in trainings()} >= set(shipped.names())
+
+
+def test_a_process_beside_ends_with_the_one_that_started_it(tmp_path):
+    words = [sys.executable, "-m", "beno", "reproduce", "squares", "--smoke", "--epochs", str(10**6)]
+    words += ["--side-by-side", "2", "--device", "cpu"]
+    parent = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    at_work = tmp_path / "runs" / "smoke" / "at_work"
+
+    def wait_until(holds):
+        for _ in range(600):
+            if holds():
+                return
+            time.sleep(0.1)
+        raise AssertionError
+
+    wait_until(lambda: at_work.exists() and len(list(at_work.iterdir())) == 2)
+    (beside,) = {int(path.name) for path in at_work.iterdir()} - {parent.pid}
+    parent.kill()
+    parent.communicate()
+    wait_until(lambda: not is_running(beside))
+
+
+def is_running(process):
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 def test_a_row_that_another_process_is_at_is_left_to_it(tmp_path):
     queue = queue_in(tmp_path)
     name = queue.folder_of(SMALL.rows[0].training).name
@@ -225,7 +303,7 @@ def test_the_command_does_all_of_it_in_two_processes(tmp_path):
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
     cells = sum(len(table.rows) * len(table.columns) for table in TABLES.values())
-    assert cells == 288 and f"{cells} of {cells} cells are filled" in result.stdout
+    assert cells == 292 and f"{cells} of {cells} cells are filled" in result.stdout
     assert len(list((tmp_path / "pages").glob("*.md"))) == len(TABLES)
     drawn = {path.name for path in (tmp_path / "figures").iterdir()}
     names = {"samples", "graphs", "branches", "convergence", *COMPARISONS}

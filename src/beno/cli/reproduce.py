@@ -37,17 +37,23 @@ def reproduce(
             help="Of the device, what a training gets in all before the next one's turn, as 1m; more goes on."
         ),
     ] = None,
+    epochs_for_now: Annotated[
+        int | None,
+        typer.Option(help="The same in epochs, as 112; the rate restarts after 16, 48, 112, 240, 496.", min=1),
+    ] = None,
     train: Annotated[bool, typer.Option(help="Or write pages and draw figures from what there is.")] = True,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
 ) -> None:
     """Fill the paper's tables: train what is missing, save each cell as soon as it is known, go on the next time."""
+    import math
     import multiprocessing
     from dataclasses import replace
 
     from beno.cli.train import parse_duration
+    from beno.device import choose_device
     from beno.errors import BenoError
     from beno.experiments.pages import write_pages
-    from beno.experiments.queue import Effort, Queue
+    from beno.experiments.queue import Effort, Queue, fill_beside
     from beno.experiments.tables import TABLES
     from beno.models import require_model
 
@@ -74,11 +80,14 @@ def reproduce(
         effort,
         epochs=epochs or effort.epochs,
         for_now=parse_duration("--for-now", for_now),
+        epochs_for_now=epochs_for_now or effort.epochs_for_now,
         test_unfinished=test_unfinished,
     )
-    queue = Queue(folder, results, effort, device)
+    if choose_device(device) == "cpu":  # of which five minutes are not those of a GPU: the epochs alone count
+        effort = replace(effort, seconds=math.inf)
+    queue = Queue(folder, results, effort, device, side_by_side)
     beside = [
-        multiprocessing.get_context("spawn").Process(target=queue.fill, args=(chosen, limit, print))
+        multiprocessing.get_context("spawn").Process(target=fill_beside, args=(queue, chosen, limit))
         for _ in range(side_by_side - 1 if train else 0)
     ]
     for process in beside:

@@ -1,6 +1,6 @@
 """The paper's figures, from the same data, trainings and cells as its tables."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,20 +8,20 @@ import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
-from beno.checkpoint import load
 from beno.experiments.queue import Queue
 from beno.experiments.tables import BASELINES, TABLES, TEST_SEED, Row, Table
 from beno.finite_volume import solve
 from beno.graph import build_graph
 from beno.metrics import relative_l2
-from beno.operator import BEST, LearnedOperator
+from beno.operator import LearnedOperator
 from beno.paper import COLUMNS
 from beno.plotting import draw_field, draw_outline, plot_prediction, plot_samples, save
 from beno.random_problems import Family
 from beno.sample import Sample
-from beno.training import read_log
+from beno.training import LOG, read_log
 
 FORMATS = (".svg", ".png")
+CONVERGENCE = ("BENO", "MP-PDE", "GNN-PDE")
 
 
 @dataclass(frozen=True)
@@ -58,19 +58,18 @@ def figures(queue: Queue) -> Iterator[tuple[str, Figure]]:
     yield "samples", plot_samples(list(first.values()), list(first))
     yield "graphs", plot_graphs(first)
     for name, comparison in COMPARISONS.items():
-        rows = _compared(queue, TABLES[comparison.table], comparison.columns[0])
-        if rows:
-            yield name, plot_comparison(queue, comparison, rows)
-    tested = {row.label: row for row in _tested(queue, TABLES["train_4_corners"], "4-Corners")}
+        operators = _compared(queue, TABLES[comparison.table], comparison.columns[0])
+        if operators:
+            yield name, plot_comparison(queue, comparison, operators)
+    tested = {row.label: (row, one) for row, one in _tested(queue, TABLES["train_4_corners"], "4-Corners").items()}
     if "BENO" in tested:
         sample = first["4-Corners"]
-        branches = _operator(queue, tested["BENO"]).predict_branches([sample])[0]
+        branches = tested["BENO"][1].predict_branches([sample])[0]
         yield "branches", plot_prediction(sample, branches, "BENO's two branches, 4-Corners")
-    known: dict[str, Path] = {
-        name: queue.folder_of(tested[name].training) for name in ("BENO", "MP-PDE", "GNN-PDE") if name in tested
-    }
-    if known:
-        yield "convergence", plot_convergence(known)
+    folders = {name: queue.folder_of(tested[name][0].training) for name in CONVERGENCE if name in tested}
+    logged = {name: folder for name, folder in folders.items() if (folder / LOG).exists()}
+    if logged:
+        yield "convergence", plot_convergence(logged)
 
 
 def plot_graphs(samples: dict[str, Sample]) -> Figure:
@@ -93,10 +92,9 @@ def plot_graphs(samples: dict[str, Sample]) -> Figure:
     return figure
 
 
-def plot_comparison(queue: Queue, comparison: Comparison, rows: Sequence[Row]) -> Figure:
+def plot_comparison(queue: Queue, comparison: Comparison, operators: Mapping[str, LearnedOperator]) -> Figure:
     """A sample a row: the truth, then each model's prediction on the same scale, and all errors on one of their own."""
     table = TABLES[comparison.table]
-    operators = {row.label.partition(",")[0]: _operator(queue, row) for row in rows}
     families = {column: queue.effort.family(table.columns[column]) for column in comparison.columns}
     shown = [(c, _sample(family, index)) for c, family in families.items() for index in range(comparison.samples)]
     figure, axes = plt.subplots(
@@ -139,27 +137,29 @@ def plot_convergence(folders: Mapping[str, Path]) -> Figure:
     return figure
 
 
-def _compared(queue: Queue, table: Table, column: str) -> list[Row]:
+def _compared(queue: Queue, table: Table, column: str) -> dict[str, LearnedOperator]:
     """The best baseline by its cell, BENO and the harmonic operator, as far as they are tested."""
     tested = _tested(queue, table, column)
-    errors = {row: error for row, error in tested.items() if row.training.model in BASELINES}
-    best = [min(errors, key=errors.__getitem__)] if errors else []
+
+    def error(row: Row) -> float:
+        cell = queue.cells.read(table, row, column)
+        assert cell is not None
+        return cell["figures"]["relative_l2"]
+
+    best = sorted((row for row in tested if row.training.model in BASELINES), key=error)[:1]
     beno = [row for row in tested if row.label == "BENO"]
-    return best + beno + [row for row in tested if row.training.model == "harmonic"][:1]
+    harmonic = [row for row in tested if row.training.model == "harmonic"][:1]
+    return {row.label.partition(",")[0]: tested[row] for row in best + beno + harmonic}
 
 
-def _tested(queue: Queue, table: Table, column: str) -> dict[Row, float]:
-    """Rows whose cell of the column is known and whose very weights are at hand, and their relative errors."""
-    errors = {}
+def _tested(queue: Queue, table: Table, column: str) -> dict[Row, LearnedOperator]:
+    """Rows whose cell of the column is known and whose very weights are at hand."""
+    operators = {}
     for row in table.rows:
-        cell, weights = queue.cells.read(table, row, column), queue.folder_of(row.training) / BEST
-        if cell is not None and weights.exists() and load(weights)[0].epoch == cell["trained"]["best_epoch"]:
-            errors[row] = cell["figures"]["relative_l2"]
-    return errors
-
-
-def _operator(queue: Queue, row: Row) -> LearnedOperator:
-    return LearnedOperator.load(queue.folder_of(row.training) / BEST, queue.device_name)
+        cell, operator = queue.cells.read(table, row, column), queue.operator_of(row.training)
+        if cell is not None and operator is not None and operator.header.epoch == cell["trained"]["best_epoch"]:
+            operators[row] = operator
+    return operators
 
 
 def _sample(family: Family, index: int) -> Sample:

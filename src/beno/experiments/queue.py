@@ -8,14 +8,22 @@ import errno
 import fcntl
 import json
 import math
+import multiprocessing
 import os
+import signal
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from multiprocessing import connection
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from beno import checkpoint, shipped
 from beno.averaged import AveragedOperator
 from beno.dataset import Block, Dataset, Metadata, write
 from beno.device import choose_device
@@ -23,7 +31,7 @@ from beno.errors import BenoError
 from beno.evaluation import evaluate
 from beno.experiments.cells import Cell, Cells
 from beno.experiments.sharing import Share
-from beno.experiments.tables import TEST_SEED, TRAINING_SEED, Row, Table, Training
+from beno.experiments.tables import TABLES, TEST_SEED, TRAINING_SEED, Row, Table, Training
 from beno.files import whole_file_or_none
 from beno.making import make
 from beno.operator import BEST, LearnedOperator
@@ -58,6 +66,7 @@ class Effort:
     epochs: int = 1000
     seconds: float = 300.0  # of the whole device, whichever ends first
     for_now: float = math.inf  # seconds of it after which a training makes room for others, to go on another time
+    epochs_for_now: int = sys.maxsize  # the same, in epochs: a rate that restarts is at its lowest as a cycle ends
     test_unfinished: bool = False  # trainings as they stand when the time is over; they go on all the same
     smoke: bool = False
 
@@ -92,8 +101,10 @@ class Standing:
 
 
 class Queue:
-    def __init__(self, folder: Path, results: Path, effort: Effort, device: str = "auto") -> None:
-        self.folder, self.effort, self.device = folder, effort, device
+    def __init__(
+        self, folder: Path, results: Path, effort: Effort, device: str = "auto", side_by_side: int = 1
+    ) -> None:
+        self.folder, self.effort, self.device, self.side_by_side = folder, effort, device, side_by_side
         self.cells = Cells(results, effort.smoke)
         for place in (folder, folder / "data", results):
             try:
@@ -106,6 +117,8 @@ class Queue:
     def fill(self, tables: list[Table], time_limit: float, say: Callable[[str], None] = lambda line: None) -> Standing:
         """A row that cannot be filled is reported, and the next one is taken."""
         self.standing(tables)  # cells that are none are refused before anything is done
+        if self.side_by_side > 1:  # each with cores of its own
+            torch.set_num_threads(max(1, torch.get_num_threads() // self.side_by_side))
         deadline, held, failed = time.monotonic() + time_limit, 0, []
         for table, row in [(one, row) for one in tables for row in one.rows]:
             known = self._final(table, row)
@@ -135,16 +148,32 @@ class Queue:
 
     def _final(self, table: Table, row: Row) -> dict[str, Cell]:
         """Cells of a training that has ended, or has had what it gets for now, by column."""
-        cells = self.cells.of_row(table, row).items()
-        enough = self.effort.for_now
+        cells = self.cells.of_row(table, row)
+        best = self.folder_of(row.training) / BEST
+        newest = checkpoint.load(best)[0].epoch if any(map(_is_stopped, cells.values())) and best.exists() else None
         return {
             column: cell
-            for column, cell in cells
-            if not _is_stopped(cell) or cell["trained"]["device_seconds"] >= enough
+            for column, cell in cells.items()
+            if not _is_stopped(cell) or self._is_enough_for_now(cell["trained"], newest)
         }
+
+    def _is_enough_for_now(self, trained: dict[str, Any], newest: int | None) -> bool:
+        """Unless the training has gone on since, for another table, and has better weights by now."""
+        effort = self.effort
+        enough = trained["device_seconds"] >= effort.for_now or trained["epochs"] >= effort.epochs_for_now
+        return enough and newest in (None, trained["best_epoch"])
 
     def folder_of(self, training: Training) -> Path:
         return self.folder / self._name(training)
+
+    def operator_of(self, training: Training) -> LearnedOperator | None:
+        """With the best weights at hand: of the training's folder, or those that ship."""
+        best = self.folder_of(training) / BEST
+        if best.exists():
+            return LearnedOperator.load(best, self.device_name)
+        if training.ships_as is None or self.effort.smoke:
+            return None
+        return shipped.load(training.ships_as, self.device_name)
 
     @contextmanager
     def _device(self, model: str) -> Iterator[None]:
@@ -162,17 +191,21 @@ class Queue:
         settings, config = effort.settings(training), effort.config(training)
         if (folder / DONE).exists():
             return _read_done(folder / DONE, settings, config)
+        known = self._known_of_what_ships(training)
+        if known is not None:
+            return known
         share = Share(folder / SHARE, self.folder / "at_work")
 
         def has_had_its_share() -> bool:
             return not training.whole and share.seconds >= effort.seconds
 
-        def makes_room() -> bool:
-            return share.seconds >= effort.for_now or has_had_its_share()
+        def makes_room(epochs: int) -> bool:
+            return share.seconds >= effort.for_now or epochs >= effort.epochs_for_now or has_had_its_share()
 
         resume = (folder / STATE).exists()
-        if makes_room() and resume and (folder / BEST).exists():
-            outcome = outcome_so_far(folder, config.epochs)
+        before = outcome_so_far(folder, config.epochs) if resume and (folder / BEST).exists() else None
+        if before is not None and makes_room(before.epochs):
+            outcome = before
         else:
             data = self._dataset(effort.family(training.family), TRAINING_SEED, effort.samples, training.spoilt)
             with Dataset(data) as dataset:
@@ -181,14 +214,14 @@ class Queue:
                 outcome = run.train(
                     lambda record: share.count_until(record.seconds),
                     max(0.0, deadline - time.monotonic()),
-                    makes_room,
+                    lambda: makes_room(run.epoch),
                 )
         say(
             f"{training.name}: {outcome.epochs} epochs, {outcome.seconds:.0f} s,"
             f" best {outcome.best_validation_loss:.4g}"
         )
         stopped = not outcome.finished and not has_had_its_share()
-        if stopped and not makes_room() and not effort.test_unfinished:
+        if stopped and not makes_room(outcome.epochs) and not effort.test_unfinished:
             return None
         best = LearnedOperator.load(folder / BEST)
         facts = {
@@ -209,10 +242,21 @@ class Queue:
                 unfinished.write_text(json.dumps(facts, indent=1))
         return facts
 
+    def _known_of_what_ships(self, training: Training) -> dict[str, Any] | None:
+        """What the cells say of it, if its weights are those of the package: then they need not be trained again."""
+        operator = None if self.folder_of(training).exists() else self.operator_of(training)
+        rows = [(table, row) for table in TABLES.values() for row in table.rows if row.training == training]
+        cells = [cell for table, row in rows for cell in self.cells.of_row(table, row).values()] if operator else []
+        same = [
+            cell["trained"] for cell in cells if operator and cell["trained"]["best_epoch"] == operator.header.epoch
+        ]
+        return same[0] if same else None
+
     def _test(
         self, table: Table, row: Row, columns: list[str], trained: dict[str, Any], say: Callable[[str], None]
     ) -> None:
-        operator = LearnedOperator.load(self.folder_of(row.training) / BEST, self.device_name)
+        operator = self.operator_of(row.training)
+        assert operator is not None, "it was just trained"
         operator = AveragedOperator.of(operator) if row.averaged else operator
         trained_on = asdict(self.effort.family(row.training.family)) | {"spoilt": row.training.spoilt}
         for column in columns:
@@ -268,6 +312,19 @@ def _read_done(path: Path, settings: dict[str, Any], config: TrainingConfig) -> 
                 f"{path.parent} was trained with {name} {stored.get(name)}, not {value}: use another folder"
             )
     return facts
+
+
+def fill_beside(queue: Queue, tables: list[Table], time_limit: float) -> None:
+    """In a process of its own, which ends with the one that started it, however that ends."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+    queue.fill(tables, time_limit, print)
+
+
+def _end_with(sentinel: int) -> None:
+    connection.wait([sentinel])
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 @contextmanager
