@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from beno import checkpoint
-from beno.dataset import Dataset
+from beno.dataset import Block, Dataset, write
 from beno.errors import BenoError
 from beno.making import make
 from beno.operator import LearnedOperator
@@ -79,6 +79,33 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(unbroken, 
     assert not torch.equal(next(iter(weights(tmp_path / "other").values())), next(iter(weights(unbroken).values())))
 
 
+def test_it_starts_from_trained_weights_and_their_scales(unbroken, data, tmp_path):
+    with Dataset(data) as dataset:  # with other scales
+        louder = [replace(dataset[i], u=3 * dataset[i].u) for i in range(len(dataset))]
+        write(tmp_path / "louder.h5", dataset.metadata, [Block.pack([sample]) for sample in louder])
+    config = replace(CONFIG, start=str(unbroken), epochs=1, learning_rate=1e-12)
+    run_in(tmp_path / "on", tmp_path / "louder.h5", config).train()
+    ours, theirs = weights(tmp_path / "on", BEST), weights(unbroken, BEST)
+    assert all(torch.allclose(ours[name], theirs[name], atol=1e-9) for name in theirs)
+    assert checkpoint.load(tmp_path / "on" / BEST)[0].scales == checkpoint.load(unbroken / BEST)[0].scales
+    further = replace(config, epochs=2, learning_rate=2e-3)
+    run_in(tmp_path / "unbroken", data, further).train()
+    run_in(tmp_path / "resumed", data, further).train(time_limit=1e-9)
+    run_in(tmp_path / "resumed", data, further, resume=True).train()
+    assert_same(weights(tmp_path / "resumed"), weights(tmp_path / "unbroken"))
+
+
+def test_weights_to_start_from_must_fit(unbroken, data, tmp_path):
+    with Dataset(data) as dataset:
+        with pytest.raises(BenoError, match="its width is 16, where 8 is needed"):
+            Run(tmp_path / "a", dataset, "beno", {"width": 8}, replace(CONFIG, start=str(unbroken)))
+        with pytest.raises(BenoError, match="its model is beno, where fno is needed"):
+            Run(tmp_path / "b", dataset, "fno", {}, replace(CONFIG, start=str(unbroken)))
+        with pytest.raises(BenoError, match="no operator 'nowhere'"):
+            Run(tmp_path / "c", dataset, "beno", {}, replace(CONFIG, start="nowhere"))
+    assert not list(tmp_path.iterdir()), "a refusal leaves nothing behind"
+
+
 def test_stopped_at_its_time_limit_it_goes_on_to_the_same_end(unbroken, data, tmp_path):
     outcome = run_in(tmp_path / "run", data).train(time_limit=1e-9)
     assert outcome.epochs == 1 and not outcome.finished
@@ -93,7 +120,7 @@ def test_stopped_at_its_time_limit_it_goes_on_to_the_same_end(unbroken, data, tm
 SCRIPT = """
 import sys, torch
 from pathlib import Path
-from beno.dataset import Dataset
+from beno.dataset import Block, Dataset, write
 from beno.recipe import TrainingConfig
 from beno.training import Run, close_fabric, make_fabric
 torch.set_num_threads(1)

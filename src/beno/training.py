@@ -18,7 +18,7 @@ from jaxtyping import Float
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
-from beno import checkpoint
+from beno import checkpoint, shipped
 from beno.captured import CapturedStep
 from beno.checkpoint import Header
 from beno.dataset import Dataset
@@ -26,7 +26,7 @@ from beno.device import choose_device
 from beno.errors import BenoError
 from beno.files import whole_file_or_none
 from beno.models import MODELS, make_config, make_model, require_model
-from beno.operator import BEST
+from beno.operator import BEST, LearnedOperator
 from beno.recipe import TrainingConfig
 from beno.scaling import Scales
 from beno.variety import Plan
@@ -72,7 +72,6 @@ class Run:
     ) -> None:
         self.folder, self.config = folder, config or TrainingConfig()
         self.fabric = fabric or make_fabric("cpu")
-        self._claim(resume)
         torch.set_float32_matmul_precision("highest" if self.config.precision == "32-true" else "high")
         train_indices, validation_indices = dataset.indices("train"), dataset.indices("validation")
         if not len(train_indices) or not len(validation_indices):
@@ -81,8 +80,12 @@ class Run:
                 " to validate with; both are needed (10 samples or more have them)"
             )
         require_model(model)
-        model_config = make_config(model, {**MODELS[model][1].settings_for(dataset.metadata), **(settings or {})})
-        scales = Scales.fit(dataset[int(index)] for index in train_indices)
+        wanted = {**MODELS[model][1].settings_for(dataset.metadata), **(settings or {})}
+        model_config = make_config(model, wanted)
+        start = _start(self.config.start, model, wanted) if self.config.start else None
+        model_config = make_config(model, start.header.config) if start else model_config
+        self._claim(resume)
+        scales = start.header.scales if start else Scales.fit(dataset[int(index)] for index in train_indices)
         self.header = Header(model, asdict(model_config), scales, dataset.metadata, asdict(self.config))
         device = self.fabric.device
         training = (dataset[int(index)] for index in train_indices)
@@ -92,7 +95,7 @@ class Run:
         self.validation_set = network_class.cohort(validation, scales, model_config, device)
         self._validation_points = int(self.validation_set.point_counts.sum())
         torch.manual_seed(self.config.seed)
-        self.network: nn.Module = make_model(model, model_config)
+        self.network: nn.Module = start.model if start else make_model(model, model_config)
         on_gpu = device.type == "cuda"
         self._rate = torch.tensor(self.config.learning_rate, device=device)
         optimizer_class = torch.optim.AdamW if self.config.decoupled_decay else torch.optim.Adam
@@ -359,6 +362,16 @@ def close_fabric(fabric: Fabric) -> None:
         torch.distributed.destroy_process_group()
 
 
+def _start(name: str, model: str, settings: dict[str, Any]) -> LearnedOperator:
+    """The operator to start from, which must be one of the model that is asked for."""
+    operator = shipped.load(name)
+    known = {"model": operator.header.model, **operator.header.config}
+    for setting, value in {"model": model, **settings}.items():
+        if known.get(setting) != value:
+            raise BenoError(f"cannot start from {name}: its {setting} is {known.get(setting)}, where {value} is needed")
+    return operator
+
+
 def _difference(stored: Any, given: Any) -> str:
     """What two settings, or sets of them, differ in."""
     if is_dataclass(stored) and is_dataclass(given):
@@ -370,5 +383,6 @@ def _difference(stored: Any, given: Any) -> str:
 
 
 def _fixed(training: dict[str, Any]) -> dict[str, Any]:
-    """What may not change in the middle of a run."""
-    return {name: value for name, value in training.items() if name not in ("epochs", "checkpoint_every", "captured")}
+    """What may not change in the middle of a run. What an older version could not choose yet was the default."""
+    told = {**asdict(TrainingConfig()), **training}
+    return {name: value for name, value in told.items() if name not in ("epochs", "checkpoint_every", "captured")}

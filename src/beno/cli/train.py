@@ -41,6 +41,9 @@ def train(
     captured: Annotated[
         bool | None, typer.Option(help="On a GPU, replay each step as one CUDA graph, or do not.")
     ] = None,
+    start: Annotated[
+        str | None, typer.Option(help="Start from a trained operator: a shipped one's name, a run's folder, a file.")
+    ] = None,
     checkpoint_every: Annotated[int, typer.Option(help="Epochs between saved states.")] = 1,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     time_limit: Annotated[str | None, typer.Option(help="Stop cleanly after so long, as 90s, 9m or 2h.")] = None,
@@ -68,6 +71,7 @@ def train(
         "symmetries": symmetries,
         "parts": parts,
         "captured": captured,
+        "start": start,
     }
     changed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if precision is None and not multiplies_in_half(device):

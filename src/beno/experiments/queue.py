@@ -86,6 +86,7 @@ class Effort:
         config = replace(config, epochs=min(config.epochs, self.epochs))
         if self.smoke:
             config = replace(config, batch_size=4, precision="32-true", symmetries=False, parts=min(config.parts, 1))
+            config = replace(config, start="")  # what ships is of another size
         return config
 
 
