@@ -40,12 +40,14 @@ def test_every_stored_cell_is_a_cell_of_a_table():
 def test_a_cell_says_how_to_come_by_it(path):
     cell = json.loads(path.read_text())
     trained, corners = cell["trained"], (cell["trained_on"]["corners"], cell["tested_on"]["corners"])
-    # FNO's thousand epochs take a GPU a minute: they end before its five minutes wherever they are done.
-    assert cell["commit"] and cell["date"] and (trained["device"]["gpu"] or trained["model"] == "fno")
-    assert cell["trained"]["training"]["seed"] == cell["trained"]["seed"]
+    assert cell["commit"] and cell["date"] and trained["commit"]
+    # Five minutes are a GPU's: a CPU has done all epochs, or is to go on.
+    assert trained["device"]["gpu"] or trained["stopped"] or trained["epochs"] == trained["training"]["epochs"]
+    assert trained["training"]["seed"] == trained["seed"]
     assert cell["tested_on"]["seed"] >= 100, "training's seed is 0"
-    assert cell["figures"]["samples"] == 100 and cell["trained"]["commit"]
+    assert cell["figures"]["samples"] == 100
     # From whole squares FNO does not know the number that stands outside of others.
     lost = trained["model"] == "fno" and corners[0] == 0 != corners[1]
-    limit = 0.05 if trained["model"] == "harmonic" else 10 if lost else 2
+    with_fault = cell["trained_on"]["spoilt"] or cell["tested_on"]["spoilt"]
+    limit = 0.05 if trained["model"] == "harmonic" and not with_fault else 10 if lost else 2
     assert 0 <= cell["figures"]["relative_l2"] < limit
