@@ -91,6 +91,7 @@ def _with_either_walls(label: str, training: Training, changes: Mapping[str, Any
 
 
 SHORT, LONGER = {"epochs": 112}, {"epochs": 240}  # to the end of a cycle of the rate
+GOING_ON = {"epochs": 8, "first_restart": 8, "warm_up": 20}
 BASELINES = ("gkn", "fno", "gnn-pde", "mp-pde")
 FOUR, MIXED, NONE = Family(), Family(corners="mixed"), Family(corners=0)
 ZERO, SQUARES = Family(boundary="zero"), Family(boundary="zero", corners=0)
@@ -212,10 +213,10 @@ TABLES = {
             (
                 *_with_either_walls("FNO", Training("fno", FOUR)),
                 Row("BENO as it ships", BENO_IN_FULL),
-                *_with_either_walls("BENO, going on", _beno(FOUR), {"epochs": 16, "start": "beno-4-corners"}),
+                *_with_either_walls("BENO, going on", _beno(FOUR), {**GOING_ON, "start": "beno-4-corners"}),
                 Row("harmonic as it ships", Training("harmonic", MIXED)),
                 *_with_either_walls(
-                    "harmonic, going on", Training("harmonic", FOUR), {"epochs": 16, "start": "poisson-dirichlet"}
+                    "harmonic, going on", Training("harmonic", FOUR), {**GOING_ON, "start": "poisson-dirichlet"}
                 ),
             ),
             spoilt=frozenset({"4-Corners, wrong walls"}),
