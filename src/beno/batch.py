@@ -167,7 +167,7 @@ class BatchSize:
 class Cohort:
     """Prepared samples on a device."""
 
-    IN_CACHE = 2  # samples that a CPU works through at a time: what a layer writes is still there for the next
+    IN_CACHE = 1600  # points that a CPU works on together
 
     POINT_TENSORS = (
         "points", "wall_distance", "source", "log_coefficient", "u", "inside",

@@ -170,7 +170,7 @@ class Draw:
 class DenseCohort:
     """Reduced samples on a device. Each may bring parts of itself, which follow it."""
 
-    IN_CACHE = 4  # samples that a CPU works through at a time
+    IN_CACHE = 3200  # points that a CPU works on together
 
     def __init__(
         self, reduced: Sequence[Reduced], device: torch.device | str = "cpu", variety: Variety | None = None

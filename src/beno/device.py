@@ -1,5 +1,6 @@
 """Which device to compute on."""
 
+import sys
 from typing import Any
 
 import torch
@@ -18,6 +19,11 @@ def choose_device(name: str) -> str:
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     return name
+
+
+def worked_on_together(cohort: Any, device: torch.device) -> int:
+    """How many samples: on a GPU as many as there are, on a CPU those for which what a layer writes stays in the cache."""
+    return sys.maxsize if device.type == "cuda" else max(1, int(cohort.IN_CACHE / cohort.point_counts.mean()))
 
 
 def multiplies_in_half(name: str) -> bool:

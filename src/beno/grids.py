@@ -49,7 +49,7 @@ class GridFeed:
 class GridCohort:
     """Samples of one resolution on a device."""
 
-    IN_CACHE = 16  # samples that a CPU works through at a time
+    IN_CACHE = 16000  # points that a CPU works on together
 
     def __init__(
         self, samples: Sequence[Sample], scales: Scales, device: torch.device | str, variety: Variety | None

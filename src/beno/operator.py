@@ -12,6 +12,7 @@ from torch import nn
 from beno.assembled import AssembledOperator
 from beno.checkpoint import Header, load_model
 from beno.dataset import Metadata
+from beno.device import worked_on_together
 from beno.errors import BenoError
 from beno.geometry import Domain
 from beno.problem import Field, Kind, Problem, darcy, poisson, walls_of
@@ -98,11 +99,14 @@ class LearnedOperator:
         predicted: list[np.ndarray] = []
         for start in range(0, len(samples), batch_size):
             some = samples[start : start + batch_size]
-            batch = self.model.cohort(some, self.header.scales, self.model.config, self.device).batch()
-            values = self.run(batch).float() * self.header.scales.solution
-            if not bool(torch.isfinite(values).all()):
-                raise BenoError("the operator's answer is not finite: f or g is too large for single precision")
-            predicted += [part.cpu().double().numpy() for part in batch.split(values)]
+            cohort = self.model.cohort(some, self.header.scales, self.model.config, self.device)
+            at_once = min(len(some), worked_on_together(cohort, self.device))
+            for first in range(0, len(some), at_once):
+                batch = cohort.batch(range(first, min(first + at_once, len(some))))
+                values = self.run(batch).float() * self.header.scales.solution
+                if not bool(torch.isfinite(values).all()):
+                    raise BenoError("the operator's answer is not finite: f or g is too large for single precision")
+                predicted += [part.cpu().double().numpy() for part in batch.split(values)]
         return predicted
 
     def run(self, batch: Any) -> torch.Tensor:

@@ -22,7 +22,7 @@ from beno import checkpoint, shipped
 from beno.captured import CapturedStep
 from beno.checkpoint import Header
 from beno.dataset import Dataset
-from beno.device import choose_device
+from beno.device import choose_device, worked_on_together
 from beno.errors import BenoError
 from beno.files import whole_file_or_none
 from beno.models import MODELS, make_config, make_model, require_model
@@ -180,13 +180,9 @@ class Run:
             feed = self.train_set.feed(mine, self.config.batch_size)
             if self._captured.fits(feed):
                 return self._captured(feed, scales)
-        at_once = self._at_once(len(mine))
+        at_once = min(len(mine), worked_on_together(self.train_set, self.fabric.device))
         pieces = [slice(first, first + at_once) for first in range(0, len(mine), at_once)]
         return self._update([(self.train_set.feed(mine.take(piece)), scales[piece]) for piece in pieces])
-
-    def _at_once(self, samples: int) -> int:
-        """Of so many samples, those that are worked on together."""
-        return samples if self.fabric.device.type == "cuda" else self.train_set.IN_CACHE
 
     def _update_at_once(self, feed: Any, scale: Float[Tensor, " s"]) -> Tensor:
         return self._update([(feed, scale)])
@@ -225,7 +221,7 @@ class Run:
         """The loss and the mean relative L2, every process on the whole set."""
         self.network.eval()
         squares, relative = 0.0, 0.0
-        at_once = self._at_once(VALIDATION_BATCH)
+        at_once = min(VALIDATION_BATCH, worked_on_together(self.validation_set, self.fabric.device))
         for start in range(0, len(self.validation_set), at_once):
             batch = self.validation_set.batch(range(start, min(start + at_once, len(self.validation_set))))
             with self.autocast():
