@@ -22,7 +22,7 @@ def choose_device(name: str) -> str:
 
 
 def worked_on_together(cohort: Any, device: torch.device) -> int:
-    """How many samples: on a GPU as many as there are, on a CPU those for which what a layer writes stays in the cache."""
+    """How many samples: on a GPU all, on a CPU so many that what one layer writes is in the cache for the next."""
     return sys.maxsize if device.type == "cuda" else max(1, int(cohort.IN_CACHE / cohort.point_counts.mean()))
 
 

@@ -1,0 +1,74 @@
+"""What half precision and pieces of a batch that stay in the cache are worth in training on a CPU, for every model.
+
+One core, 4-Corners at 32², batches of 16, an epoch each in turns: in single precision with the batch as a whole, in
+half precision likewise, and in half precision piece by piece, which is what `beno train` does where the CPU can.
+"""
+
+import argparse
+import sys
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from time import perf_counter
+
+import torch
+from record import record
+from rich.console import Console
+from rich.table import Table
+
+from beno.dataset import Dataset
+from beno.device import multiplies_in_half
+from beno.experiments.tables import AUTHORS_SETTINGS
+from beno.making import make
+from beno.models import MODELS
+from beno.random_problems import Family
+from beno.recipe import PRESETS
+from beno.training import Run
+
+LARGEST = ("gkn",)  # whose epoch takes a core twenty minutes
+WAYS = {"single, whole": ("32-true", False), "half, whole": ("bf16-mixed", False), "half, pieces": ("bf16-mixed", True)}
+
+
+def run_of(model: str, way: str, data: Path, folder: Path) -> Run:
+    precision, in_pieces = WAYS[way]
+    preset = PRESETS["harmonic" if model == "harmonic" else "fast"]
+    with Dataset(data) as dataset:
+        settings = AUTHORS_SETTINGS if model == "beno" else {}
+        run = Run(folder / f"{model}, {way}", dataset, model, settings, replace(preset, precision=precision))
+    if not in_pieces:
+        run.train_set.IN_CACHE = sys.maxsize
+    return run
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--samples", type=int, default=60, help="of which four fifths are trained on")
+    parser.add_argument("--repeats", type=int, default=3)
+    options = parser.parse_args()
+    if not multiplies_in_half("cpu"):
+        raise SystemExit("this CPU has no instructions for half precision")
+    torch.set_num_threads(1)
+    figures = {}
+    table = Table("model", *(f"{way}, ms a sample" for way in WAYS), "gain")
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        make(Family(), 0, options.samples, folder / "data.h5")
+        for model in [model for model in MODELS if model not in LARGEST]:
+            runs = {way: run_of(model, way, folder / "data.h5", folder) for way in WAYS}
+            times: dict[str, list[float]] = {way: [] for way in WAYS}
+            for repeat in range(options.repeats + 1):
+                for way, run in runs.items():
+                    start = perf_counter()
+                    run._train_epoch()
+                    if repeat:  # the first one warms up
+                        times[way].append(1000 * (perf_counter() - start) / len(run.train_set))
+            gain = median(a / b for a, b in zip(times["single, whole"], times["half, pieces"], strict=True))
+            figures[model] = {way: median(each) for way, each in times.items()} | {"gain": gain}
+            table.add_row(model, *(f"{median(each):.1f}" for each in times.values()), f"{gain:.1f}")
+    Console().print(table)
+    record("cpu_training", vars(options), figures)
+
+
+if __name__ == "__main__":
+    main()
