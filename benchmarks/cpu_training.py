@@ -26,7 +26,7 @@ from beno.random_problems import Family
 from beno.recipe import PRESETS
 from beno.training import Run
 
-LARGEST = ("gkn",)  # whose epoch takes a core twenty minutes
+LARGEST = ("gkn",)  # whose epoch takes a core half an hour
 WAYS = {"single, whole": ("32-true", False), "half, whole": ("bf16-mixed", False), "half, pieces": ("bf16-mixed", True)}
 
 
@@ -46,7 +46,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=60, help="of which four fifths are trained on")
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
-    if not multiplies_in_half("cpu"):
+    if not multiplies_in_half(torch.device("cpu")):
         raise SystemExit("this CPU has no instructions for half precision")
     torch.set_num_threads(1)
     figures = {}

@@ -88,22 +88,45 @@ def test_it_starts_from_trained_weights_and_their_scales(unbroken, data, tmp_pat
     ours, theirs = weights(tmp_path / "on", BEST), weights(unbroken, BEST)
     assert all(torch.allclose(ours[name], theirs[name], atol=1e-9) for name in theirs)
     assert checkpoint.load(tmp_path / "on" / BEST)[0].scales == checkpoint.load(unbroken / BEST)[0].scales
-    further = replace(config, epochs=2, learning_rate=2e-3)
-    run_in(tmp_path / "unbroken", data, further).train()
-    run_in(tmp_path / "resumed", data, further).train(time_limit=1e-9)
-    run_in(tmp_path / "resumed", data, further, resume=True).train()
+    shutil.copytree(unbroken, tmp_path / "start")
+    further = replace(config, epochs=2, learning_rate=2e-3, start=str(tmp_path / "start"))
+    run_in(tmp_path / "unbroken", tmp_path / "louder.h5", further).train()
+    run_in(tmp_path / "resumed", tmp_path / "louder.h5", further).train(time_limit=1e-9)
+    shutil.rmtree(tmp_path / "start")  # no longer needed
+    run_in(tmp_path / "resumed", tmp_path / "louder.h5", replace(further, start=None), resume=True).train()
     assert_same(weights(tmp_path / "resumed"), weights(tmp_path / "unbroken"))
+    headers = [checkpoint.load_header(tmp_path / name / STATE) for name in ("resumed", "unbroken")]
+    assert headers[0] == headers[1] and headers[0].training["start"] == str(tmp_path / "start")
+    with pytest.raises(BenoError, match="begun with random weights"):
+        shutil.copytree(unbroken, tmp_path / "copy")
+        run_in(tmp_path / "copy", data, replace(CONFIG, start="poisson-dirichlet"), resume=True)
+
+
+@pytest.mark.parametrize("model", ["beno", "fno", "harmonic"])
+def test_a_batch_in_pieces_moves_the_weights_as_the_whole_does(model, data, tmp_path, monkeypatch):
+    taken = []
+    for points in (1, 10**9):
+        with Dataset(data) as dataset:
+            run = Run(tmp_path / str(points), dataset, model, {}, replace(CONFIG, clip=None))
+        run.train_set.IN_CACHE = points
+        run._step(run.train_set.plan(np.arange(4), np.random.default_rng(0)))
+        taken.append({name: parameter.grad for name, parameter in run.network.named_parameters()})
+    for name, whole in taken[1].items():
+        assert torch.allclose(taken[0][name], whole, rtol=1e-4, atol=1e-6 * float(whole.abs().max() + 1)), name
 
 
 def test_weights_to_start_from_must_fit(unbroken, data, tmp_path):
     with Dataset(data) as dataset:
-        with pytest.raises(BenoError, match="its width is 16, where 8 is needed"):
+        with pytest.raises(BenoError, match="have width 16, where 8 is needed"):
             Run(tmp_path / "a", dataset, "beno", {"width": 8}, replace(CONFIG, start=str(unbroken)))
-        with pytest.raises(BenoError, match="its model is beno, where fno is needed"):
+        with pytest.raises(BenoError, match="have model beno, where fno is needed"):
             Run(tmp_path / "b", dataset, "fno", {}, replace(CONFIG, start=str(unbroken)))
         with pytest.raises(BenoError, match="no operator 'nowhere'"):
             Run(tmp_path / "c", dataset, "beno", {}, replace(CONFIG, start="nowhere"))
-    assert not list(tmp_path.iterdir()), "a refusal leaves nothing behind"
+    make(Family(boundary="neumann", resolution=8), 0, 12, tmp_path / "neumann.h5")
+    with Dataset(tmp_path / "neumann.h5") as dataset, pytest.raises(BenoError, match="neumann boundaries"):
+        Run(tmp_path / "d", dataset, "beno", SMALL, replace(CONFIG, start=str(unbroken)))
+    assert [path.name for path in tmp_path.iterdir()] == ["neumann.h5"], "a refusal leaves nothing behind"
 
 
 def test_stopped_at_its_time_limit_it_goes_on_to_the_same_end(unbroken, data, tmp_path):
@@ -120,7 +143,7 @@ def test_stopped_at_its_time_limit_it_goes_on_to_the_same_end(unbroken, data, tm
 SCRIPT = """
 import sys, torch
 from pathlib import Path
-from beno.dataset import Block, Dataset, write
+from beno.dataset import Dataset
 from beno.recipe import TrainingConfig
 from beno.training import Run, close_fabric, make_fabric
 torch.set_num_threads(1)

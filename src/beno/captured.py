@@ -1,5 +1,6 @@
 """A whole training step as one CUDA graph: the host launches it once instead of some seven hundred kernels."""
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -39,10 +40,10 @@ class CapturedStep:
             self._loss = update(self._feed, self._scale)
         self._graph.replay()
         replayed = float(self._loss)
-        if not abs(replayed - expected) <= LARGEST_DIFFERENCE * abs(expected):
+        if math.isfinite(expected) and not abs(replayed - expected) <= LARGEST_DIFFERENCE * abs(expected):
             raise BenoError(
                 f"a captured step has a loss of {replayed:.6g} where a plain one has {expected:.6g}: this device or its"
-                " driver goes wrong in replaying; train with --no-captured, or give the process the whole device"
+                " driver goes wrong in replaying; give the process the whole device, or use beno train --no-captured"
             )
         for parameter, state in optimizer.state.items():
             for key, tensor in state.items():

@@ -1,6 +1,8 @@
 """Weights on disk: safetensors with a JSON header. Loading one never runs code from it."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -60,14 +62,25 @@ def save(path: Path, header: Header, tensors: dict[str, Tensor]) -> None:
 
 
 def load(path: Path) -> tuple[Header, dict[str, Tensor]]:
+    with _opened(path) as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    return load_header(path), tensors
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
     if not path.is_file():
         raise BenoError(f"{path} is not a checkpoint file")
     try:
         with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+            yield file
     except (SafetensorError, OSError) as error:
         raise BenoError(f"{path} is not a readable safetensors file, or was cut short: {error}") from error
+
+
+def load_header(path: Path) -> Header:
+    with _opened(path) as file:
+        metadata = file.metadata() or {}
     if metadata.get("format") != FORMAT:
         raise BenoError(f"{path} is a safetensors file, but no {FORMAT}")
     version = metadata.get("version", "")
@@ -79,7 +92,7 @@ def load(path: Path) -> tuple[Header, dict[str, Tensor]]:
         raise BenoError(f"{path} has a header that cannot be read: {error}") from error
     if not isinstance(header.model, str) or header.model not in MODELS:
         raise BenoError(f"{path} holds a model {header.model!r}; this beno has {', '.join(MODELS)}")
-    return header, tensors
+    return header
 
 
 def load_model(path: Path) -> tuple[Header, nn.Module]:

@@ -26,8 +26,8 @@ def worked_on_together(cohort: Any, device: torch.device) -> int:
     return sys.maxsize if device.type == "cuda" else max(1, int(cohort.IN_CACHE / cohort.point_counts.mean()))
 
 
-def multiplies_in_half(name: str) -> bool:
+def multiplies_in_half(device: torch.device) -> bool:
     """Whether the device gains by half precision: every GPU, and the CPUs that have instructions for it."""
     # Older releases of PyTorch do not tell.
     able: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
-    return choose_device(name) == "cuda" or bool(able.get("avx512_bf16") or able.get("amx_bf16"))
+    return device.type == "cuda" or bool(able.get("avx512_bf16") or able.get("amx_bf16"))

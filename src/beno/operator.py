@@ -110,7 +110,7 @@ class LearnedOperator:
         return predicted
 
     def run(self, batch: Any) -> torch.Tensor:
-        """The model on a batch, in half precision where the device gains by it."""
+        """The model on a batch, in half precision on a GPU."""
         with torch.autocast("cuda", dtype=torch.bfloat16, enabled=self.device.type == "cuda"):
             return self.model.branches(batch)
 

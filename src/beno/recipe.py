@@ -22,7 +22,7 @@ class TrainingConfig:
     restart_factor: int = 2  # this many times longer
     warm_up: int = 0  # steps over which the rate rises from zero at the start
     clip: float | None = None  # largest norm of a gradient
-    precision: str = "32-true"
+    precision: str = "32-true"  # or bf16-mixed: half precision, on devices that gain by it
     seed: int = 0
     checkpoint_every: int = 1  # epochs
     decoupled_decay: bool = False  # decay the weights themselves (AdamW) instead of adding to the gradient
@@ -32,7 +32,7 @@ class TrainingConfig:
     loss: str = "mean square"  # over points; or relative: the mean over samples of the relative L2 error
     validate_every: int = 1  # epochs
     captured: bool = False  # on a GPU, replay each step as one CUDA graph over padded batches
-    start: str = ""  # a trained operator, by name or place, whose weights and scales to start from
+    start: str | None = None  # a trained operator, by name or place, whose weights and scales to start from
 
     def __post_init__(self) -> None:
         for name in (

@@ -22,11 +22,11 @@ from beno import checkpoint, shipped
 from beno.captured import CapturedStep
 from beno.checkpoint import Header
 from beno.dataset import Dataset
-from beno.device import choose_device, worked_on_together
+from beno.device import choose_device, multiplies_in_half, worked_on_together
 from beno.errors import BenoError
 from beno.files import whole_file_or_none
 from beno.models import MODELS, make_config, make_model, require_model
-from beno.operator import BEST, LearnedOperator
+from beno.operator import BEST
 from beno.recipe import TrainingConfig
 from beno.scaling import Scales
 from beno.variety import Plan
@@ -82,10 +82,18 @@ class Run:
         require_model(model)
         wanted = {**MODELS[model][1].settings_for(dataset.metadata), **(settings or {})}
         model_config = make_config(model, wanted)
-        start = _start(self.config.start, model, wanted) if self.config.start else None
-        model_config = make_config(model, start.header.config) if start else model_config
+        start, origin = None, None
+        if resume and (folder / STATE).exists():
+            origin = self._started_from()
+        elif self.config.start is not None:
+            start = shipped.load(self.config.start)
+            start.require_trained_on(dataset.metadata, dataset.path)
+            origin = start.header
+        if origin is not None:
+            _require_fit(origin, {"model": model, **wanted})
+            model_config = make_config(model, origin.config)
         self._claim(resume)
-        scales = start.header.scales if start else Scales.fit(dataset[int(index)] for index in train_indices)
+        scales = origin.scales if origin else Scales.fit(dataset[int(index)] for index in train_indices)
         self.header = Header(model, asdict(model_config), scales, dataset.metadata, asdict(self.config))
         device = self.fabric.device
         training = (dataset[int(index)] for index in train_indices)
@@ -208,7 +216,7 @@ class Run:
 
     def autocast(self) -> torch.autocast:
         """Ours, not Fabric's: that one would round the coordinates of a batch to half precision as well."""
-        half = self.config.precision == "bf16-mixed"
+        half = self.config.precision == "bf16-mixed" and multiplies_in_half(self.fabric.device)
         return torch.autocast(self.fabric.device.type, torch.bfloat16, enabled=half)
 
     def _share(self, plan: Plan) -> tuple[Plan, float]:
@@ -247,6 +255,15 @@ class Run:
                 left_behind.unlink(missing_ok=True)
         except OSError as error:
             raise BenoError(f"cannot write {self.folder}: {error.strerror}") from error
+
+    def _started_from(self) -> Header | None:
+        """Of a run that goes on: its own state, if it once started from trained weights. Those are not needed again."""
+        header = checkpoint.load_header(self.folder / STATE)
+        start = header.training.get("start")
+        if start is None and self.config.start is not None:
+            raise BenoError(f"{self.folder} was begun with random weights, not with those of {self.config.start}")
+        self.config = replace(self.config, start=start)
+        return header if start is not None else None
 
     def _save_state(self) -> None:
         tensors = {f"model.{name}": tensor for name, tensor in self.network.state_dict().items()}
@@ -358,14 +375,12 @@ def close_fabric(fabric: Fabric) -> None:
         torch.distributed.destroy_process_group()
 
 
-def _start(name: str, model: str, settings: dict[str, Any]) -> LearnedOperator:
-    """The operator to start from, which must be one of the model that is asked for."""
-    operator = shipped.load(name)
-    known = {"model": operator.header.model, **operator.header.config}
-    for setting, value in {"model": model, **settings}.items():
-        if known.get(setting) != value:
-            raise BenoError(f"cannot start from {name}: its {setting} is {known.get(setting)}, where {value} is needed")
-    return operator
+def _require_fit(origin: Header, wanted: dict[str, Any]) -> None:
+    """Weights to start from must be those of the model that is asked for."""
+    known = {"model": origin.model, **origin.config}
+    for name, value in wanted.items():
+        if known.get(name) != value:
+            raise BenoError(f"the weights to start from have {name} {known.get(name)}, where {value} is needed")
 
 
 def _difference(stored: Any, given: Any) -> str:
@@ -380,5 +395,5 @@ def _difference(stored: Any, given: Any) -> str:
 
 def _fixed(training: dict[str, Any]) -> dict[str, Any]:
     """What may not change in the middle of a run. What an older version could not choose yet was the default."""
-    told = {**asdict(TrainingConfig()), **training}
-    return {name: value for name, value in told.items() if name not in ("epochs", "checkpoint_every", "captured")}
+    may_change = ("epochs", "checkpoint_every", "captured", "precision")
+    return {n: value for n, value in {**asdict(TrainingConfig()), **training}.items() if n not in may_change}

@@ -18,6 +18,7 @@ from beno.checkpoint import load
 from beno.dataset import Dataset
 from beno.doctor import examine
 from beno.errors import BenoError
+from beno.experiments.cells import Cells
 from beno.experiments.figures import COMPARISONS
 from beno.experiments.pages import as_latex, as_markdown, write_pages
 from beno.experiments.queue import Effort, Queue
@@ -185,23 +186,27 @@ def test_what_ships_need_not_be_trained_again(tmp_path):
     row = next(row for row in TABLES["train_mixed"].rows if row.training.ships_as == "poisson-dirichlet")
     table = replace(TABLES["train_mixed"], columns=columns, rows=(row,))
     queue = Queue(tmp_path / "runs", tmp_path / "results", replace(Effort(), test_samples=2), "cpu")
-    trained = {"best_epoch": shipped.load("poisson-dirichlet").header.epoch, "stopped": False}
+    cell = Cells(Path(__file__).parents[2] / "results" / "tables").read(TABLES["train_mixed"], row, "4-Corners")
+    trained = cell["trained"]
+    assert trained["best_epoch"] == shipped.load("poisson-dirichlet").header.epoch
     assert queue._known_of_what_ships(row.training) is None, "nothing is known of its training"
     queue.cells.write(TABLES["train_mixed"], row, "4-Corners", {"figures": FIGURES, "trained": trained})
     lines = []
     assert queue.fill([table], float("inf"), lines.append).missing == 0
     cell = queue.cells.read(table, row, "No-Corner")
     assert cell["trained"] == trained and cell["figures"]["relative_l2"] < 0.01 and len(lines) == 1
-    queue.cells.write(TABLES["train_mixed"], row, "4-Corners", {"figures": FIGURES, "trained": {"best_epoch": 1}})
-    queue.cells.path(table, row, "No-Corner").unlink()
-    assert queue._known_of_what_ships(row.training) is None, "those are other weights"
+    for change in ({"best_epoch": 1}, {"stopped": True}, {"model": "fno"}, {"epochs": 1001}):
+        known = {"figures": FIGURES, "trained": trained | change}
+        queue.cells.write(TABLES["train_mixed"], row, "4-Corners", known)
+        queue.cells.path(table, row, "No-Corner").unlink(missing_ok=True)
+        assert queue._known_of_what_ships(row.training) is None, "those are other weights"
     assert queue_in(tmp_path / "smoke").operator_of(row.training) is None
     assert {training.ships_as for training in trainings()} >= set(shipped.names())
 
 
 def test_a_process_beside_ends_with_the_one_that_started_it(tmp_path):
-    words = [sys.executable, "-m", "beno", "reproduce", "squares", "--smoke", "--epochs", str(10**6)]
-    words += ["--side-by-side", "2", "--device", "cpu"]
+    words = [sys.executable, "-m", "beno", "reproduce", "train_mixed", "--smoke", "--epochs", str(10**6)]
+    words += ["--side-by-side", "2", "--device", "cpu", "--only", "fno", "--only", "mp-pde"]
     parent = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     at_work = tmp_path / "runs" / "smoke" / "at_work"
 
@@ -212,10 +217,12 @@ def test_a_process_beside_ends_with_the_one_that_started_it(tmp_path):
             time.sleep(0.1)
         raise AssertionError
 
-    wait_until(lambda: at_work.exists() and len(list(at_work.iterdir())) == 2)
-    (beside,) = {int(path.name) for path in at_work.iterdir()} - {parent.pid}
-    parent.kill()
-    parent.communicate()
+    try:
+        wait_until(lambda: at_work.exists() and len(list(at_work.iterdir())) == 2)
+        (beside,) = {int(path.name) for path in at_work.iterdir()} - {parent.pid}
+    finally:
+        parent.kill()
+        parent.communicate()
     wait_until(lambda: not is_running(beside))
 
 
@@ -276,9 +283,10 @@ class TestBadInput:
         )
         with pytest.raises(BenoError, match=message):
             queue.fill([SMALL], float("inf"))
-        path.write_text(json.dumps({"format": "beno-cell", "version": 1, "smoke": True}))
-        with pytest.raises(BenoError, match="is damaged"):
-            queue.fill([SMALL], float("inf"))
+        for rest in ({}, {"figures": {}, "trained": []}, {"figures": {}, "trained": {"stopped": True}}):
+            path.write_text(json.dumps({"format": "beno-cell", "version": 1, "smoke": True} | rest))
+            with pytest.raises(BenoError, match="is damaged"):
+                queue.fill([SMALL], float("inf"))
         path.write_text("{")
         with pytest.raises(BenoError, match="cannot be read"):
             queue.fill([SMALL], float("inf"))
@@ -336,7 +344,7 @@ def test_spoilt_data_are_the_right_ones_with_wrong_walls(tmp_path):
 
 def test_a_training_beside_others_counts_its_share(tmp_path):
     path, at_work = tmp_path / "share.json", tmp_path / "at_work"
-    share = Share(path, at_work)
+    share = Share(path, at_work, "cuda")
     with share.working(5.0):
         share.count_until(6.0)
         (at_work / "killed").touch()
@@ -345,10 +353,11 @@ def test_a_training_beside_others_counts_its_share(tmp_path):
             share.count_until(10.0)
         share.count_until(13.0)
     assert share.seconds == 1.0 + 4.0 / 2 + 3.0 and not list(at_work.iterdir())
-    assert Share(path, at_work).seconds == share.seconds
+    assert Share(path, at_work, "cuda").seconds == share.seconds
+    assert Share(path, at_work, "cpu").seconds == 0.0, "seconds of another device are others"
     path.write_text("{}")
     with pytest.raises(BenoError, match="cannot be read"):
-        Share(path, at_work)
+        Share(path, at_work, "cuda")
 
 
 def test_a_training_ends_when_it_has_had_its_share(tmp_path):

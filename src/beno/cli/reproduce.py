@@ -39,21 +39,19 @@ def reproduce(
     ] = None,
     epochs_for_now: Annotated[
         int | None,
-        typer.Option(help="The same in epochs, as 112; the rate restarts after 16, 48, 112, 240, 496.", min=1),
+        typer.Option(help="The same in epochs: 16, 48, 112 or 240 end a cycle of the rate, but for harmonic.", min=1),
     ] = None,
     train: Annotated[bool, typer.Option(help="Or write pages and draw figures from what there is.")] = True,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
 ) -> None:
     """Fill the paper's tables: train what is missing, save each cell as soon as it is known, go on the next time."""
-    import math
     import multiprocessing
     from dataclasses import replace
 
     from beno.cli.train import parse_duration
-    from beno.device import choose_device
     from beno.errors import BenoError
     from beno.experiments.pages import write_pages
-    from beno.experiments.queue import Effort, Queue, fill_beside
+    from beno.experiments.queue import Effort, Queue, fill_beside, share_cores
     from beno.experiments.tables import TABLES
     from beno.models import require_model
 
@@ -83,16 +81,16 @@ def reproduce(
         epochs_for_now=epochs_for_now or effort.epochs_for_now,
         test_unfinished=test_unfinished,
     )
-    if choose_device(device) == "cpu":  # of which five minutes are not those of a GPU: the epochs alone count
-        effort = replace(effort, seconds=math.inf)
-    queue = Queue(folder, results, effort, device, side_by_side)
+    queue = Queue(folder, results, effort, device)
     beside = [
-        multiprocessing.get_context("spawn").Process(target=fill_beside, args=(queue, chosen, limit))
+        multiprocessing.get_context("spawn").Process(target=fill_beside, args=(queue, chosen, limit, side_by_side))
         for _ in range(side_by_side - 1 if train else 0)
     ]
     for process in beside:
         process.start()
     try:
+        if beside:
+            share_cores(side_by_side)
         standing = queue.fill(chosen, limit, typer.echo)
         for process in beside:
             process.join()
@@ -114,3 +112,5 @@ def reproduce(
             typer.echo(f"figure: {path}")
     if standing.failed:
         raise BenoError(f"{len(standing.failed)} rows could not be filled: {'; '.join(standing.failed)}")
+    if any(process.exitcode for process in beside):
+        raise BenoError("a process side by side with this one could not fill all of its rows, as it says above")

@@ -37,12 +37,14 @@ def train(
         int | None, typer.Option(help="Subdomains cut out of each sample, which half of its showings are.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the weights and of the order of samples.")] = 0,
-    precision: Annotated[str | None, typer.Option(help="32-true or bf16-mixed, instead of the preset's.")] = None,
+    precision: Annotated[
+        str | None, typer.Option(help="32-true, or bf16-mixed: half, where a device gains by it.")
+    ] = None,
     captured: Annotated[
         bool | None, typer.Option(help="On a GPU, replay each step as one CUDA graph, or do not.")
     ] = None,
-    start: Annotated[
-        str | None, typer.Option(help="Start from a trained operator: a shipped one's name, a run's folder, a file.")
+    start_from: Annotated[
+        str | None, typer.Option(help="A trained operator to start from: a shipped one's name, a run's folder, a file.")
     ] = None,
     checkpoint_every: Annotated[int, typer.Option(help="Epochs between saved states.")] = 1,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
@@ -53,7 +55,6 @@ def train(
     from dataclasses import replace
 
     from beno.dataset import Dataset
-    from beno.device import multiplies_in_half
     from beno.errors import BenoError
     from beno.recipe import PRESETS
     from beno.training import Run, close_fabric, make_fabric
@@ -71,11 +72,9 @@ def train(
         "symmetries": symmetries,
         "parts": parts,
         "captured": captured,
-        "start": start,
+        "start": start_from,
     }
     changed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    if precision is None and not multiplies_in_half(device):
-        changed["precision"] = "32-true"
     config = replace(PRESETS[preset], seed=seed, checkpoint_every=checkpoint_every, **changed)
     settings = dict(_parse_setting(text) for text in setting or [])
     limit = parse_duration("--time-limit", time_limit)

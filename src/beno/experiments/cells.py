@@ -12,6 +12,8 @@ from beno.provenance import provenance
 
 FORMAT, VERSION = "beno-cell", 1
 
+TRAINED = {"model", "epochs", "best_epoch", "seconds", "device_seconds", "parameters", "seed", "device"}
+
 Cell = dict[str, Any]
 
 
@@ -36,10 +38,11 @@ class Cells:
             raise BenoError(f"{path} is no {FORMAT}")
         if stored.get("version") != VERSION:
             raise BenoError(f"{path} has version {stored.get('version')}; this beno has {VERSION}: use another folder")
-        if not ({"figures", "trained"} <= stored.keys()):
-            raise BenoError(f"{path} is damaged: it has no figures, or does not say where they come from")
         if stored.get("smoke") != self.smoke:
             raise BenoError(f"{path} was {'' if stored.get('smoke') else 'not '}made with --smoke: use another folder")
+        trained = stored.get("trained")
+        if "figures" not in stored or not isinstance(trained, dict) or not trained.keys() >= TRAINED:
+            raise BenoError(f"{path} is damaged: it has no figures, or does not say where they come from")
         return stored
 
     def write(self, table: Table, row: Row, column: str, facts: dict[str, Any]) -> None:

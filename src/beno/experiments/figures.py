@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
+from beno.experiments.cells import Cell
 from beno.experiments.queue import Queue
 from beno.experiments.tables import BASELINES, TABLES, TEST_SEED, Row, Table
 from beno.finite_volume import solve
@@ -61,7 +62,7 @@ def figures(queue: Queue) -> Iterator[tuple[str, Figure]]:
         operators = _compared(queue, TABLES[comparison.table], comparison.columns[0])
         if operators:
             yield name, plot_comparison(queue, comparison, operators)
-    tested = {row.label: (row, one) for row, one in _tested(queue, TABLES["train_4_corners"], "4-Corners").items()}
+    tested = {row.label: (row, one) for row, (_, one) in _tested(queue, TABLES["train_4_corners"], "4-Corners").items()}
     if "BENO" in tested:
         sample = first["4-Corners"]
         branches = tested["BENO"][1].predict_branches([sample])[0]
@@ -140,26 +141,24 @@ def plot_convergence(folders: Mapping[str, Path]) -> Figure:
 def _compared(queue: Queue, table: Table, column: str) -> dict[str, LearnedOperator]:
     """The best baseline by its cell, BENO and the harmonic operator, as far as they are tested."""
     tested = _tested(queue, table, column)
-
-    def error(row: Row) -> float:
-        cell = queue.cells.read(table, row, column)
-        assert cell is not None
-        return cell["figures"]["relative_l2"]
-
-    best = sorted((row for row in tested if row.training.model in BASELINES), key=error)[:1]
+    errors = {row: cell["figures"]["relative_l2"] for row, (cell, _) in tested.items()}
+    best = sorted((row for row in tested if row.training.model in BASELINES), key=errors.__getitem__)[:1]
     beno = [row for row in tested if row.label == "BENO"]
     harmonic = [row for row in tested if row.training.model == "harmonic"][:1]
-    return {row.label.partition(",")[0]: tested[row] for row in best + beno + harmonic}
+    if not best + beno:
+        return {}
+    return {row.label.replace(", ", ",\n"): tested[row][1] for row in best + beno + harmonic}
 
 
-def _tested(queue: Queue, table: Table, column: str) -> dict[Row, LearnedOperator]:
+def _tested(queue: Queue, table: Table, column: str) -> dict[Row, tuple[Cell, LearnedOperator]]:
     """Rows whose cell of the column is known and whose very weights are at hand."""
-    operators = {}
+    tested = {}
     for row in table.rows:
-        cell, operator = queue.cells.read(table, row, column), queue.operator_of(row.training)
+        cell = queue.cells.read(table, row, column)
+        operator = queue.operator_of(row.training) if cell is not None else None
         if cell is not None and operator is not None and operator.header.epoch == cell["trained"]["best_epoch"]:
-            operators[row] = operator
-    return operators
+            tested[row] = cell, operator
+    return tested
 
 
 def _sample(family: Family, index: int) -> Sample:

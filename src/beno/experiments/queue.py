@@ -42,6 +42,7 @@ from beno.recipe import PRESETS, TrainingConfig
 from beno.training import STATE, Run, make_fabric, outcome_so_far
 
 DONE, SHARE = "done.json", "share.json"
+GPU_SECONDS = 300.0
 
 # Beside its products, which keep all of a GPU busy, others hardly move: an H200 gave them a tenth of their pace.
 FILLS_A_DEVICE = ("gkn",)
@@ -64,7 +65,7 @@ class Effort:
     samples: int = 1000
     test_samples: int = 100
     epochs: int = 1000
-    seconds: float = 300.0  # of the whole device, whichever ends first
+    seconds: float | None = None  # of the whole device, whichever ends first; if not given, five minutes of a GPU
     for_now: float = math.inf  # seconds of it after which a training makes room for others, to go on another time
     epochs_for_now: int = sys.maxsize  # the same, in epochs: a rate that restarts is at its lowest as a cycle ends
     test_unfinished: bool = False  # trainings as they stand when the time is over; they go on all the same
@@ -86,7 +87,7 @@ class Effort:
         config = replace(config, epochs=min(config.epochs, self.epochs))
         if self.smoke:
             config = replace(config, batch_size=4, precision="32-true", symmetries=False, parts=min(config.parts, 1))
-            config = replace(config, start="")  # what ships is of another size
+            config = replace(config, start=None)  # what ships is of another size
         return config
 
 
@@ -102,10 +103,8 @@ class Standing:
 
 
 class Queue:
-    def __init__(
-        self, folder: Path, results: Path, effort: Effort, device: str = "auto", side_by_side: int = 1
-    ) -> None:
-        self.folder, self.effort, self.device, self.side_by_side = folder, effort, device, side_by_side
+    def __init__(self, folder: Path, results: Path, effort: Effort, device: str = "auto") -> None:
+        self.folder, self.effort, self.device = folder, effort, device
         self.cells = Cells(results, effort.smoke)
         for place in (folder, folder / "data", results):
             try:
@@ -118,8 +117,6 @@ class Queue:
     def fill(self, tables: list[Table], time_limit: float, say: Callable[[str], None] = lambda line: None) -> Standing:
         """A row that cannot be filled is reported, and the next one is taken."""
         self.standing(tables)  # cells that are none are refused before anything is done
-        if self.side_by_side > 1:  # each with cores of its own
-            torch.set_num_threads(max(1, torch.get_num_threads() // self.side_by_side))
         deadline, held, failed = time.monotonic() + time_limit, 0, []
         for table, row in [(one, row) for one in tables for row in one.rows]:
             known = self._final(table, row)
@@ -150,13 +147,19 @@ class Queue:
     def _final(self, table: Table, row: Row) -> dict[str, Cell]:
         """Cells of a training that has ended, or has had what it gets for now, by column."""
         cells = self.cells.of_row(table, row)
-        best = self.folder_of(row.training) / BEST
-        newest = checkpoint.load(best)[0].epoch if any(map(_is_stopped, cells.values())) and best.exists() else None
+        newest = self._newest(row.training) if any(map(_is_stopped, cells.values())) else None
         return {
             column: cell
             for column, cell in cells.items()
             if not _is_stopped(cell) or self._is_enough_for_now(cell["trained"], newest)
         }
+
+    def _newest(self, training: Training) -> int | None:
+        """The epoch of its best weights, if they are at hand."""
+        try:
+            return checkpoint.load_header(self.folder_of(training) / BEST).epoch
+        except BenoError:  # which whoever needs the weights will hear of
+            return None
 
     def _is_enough_for_now(self, trained: dict[str, Any], newest: int | None) -> bool:
         """Unless the training has gone on since, for another table, and has better weights by now."""
@@ -195,10 +198,11 @@ class Queue:
         known = self._known_of_what_ships(training)
         if known is not None:
             return known
-        share = Share(folder / SHARE, self.folder / "at_work")
+        share = Share(folder / SHARE, self.folder / "at_work", self.device_name)
+        seconds = effort.seconds or (GPU_SECONDS if self.device_name == "cuda" else math.inf)
 
         def has_had_its_share() -> bool:
-            return not training.whole and share.seconds >= effort.seconds
+            return not training.whole and share.seconds >= seconds
 
         def makes_room(epochs: int) -> bool:
             return share.seconds >= effort.for_now or epochs >= effort.epochs_for_now or has_had_its_share()
@@ -248,10 +252,12 @@ class Queue:
         operator = None if self.folder_of(training).exists() else self.operator_of(training)
         rows = [(table, row) for table in TABLES.values() for row in table.rows if row.training == training]
         cells = [cell for table, row in rows for cell in self.cells.of_row(table, row).values()] if operator else []
-        same = [
-            cell["trained"] for cell in cells if operator and cell["trained"]["best_epoch"] == operator.header.epoch
-        ]
-        return same[0] if same else None
+        for cell in cells:
+            trained = cell["trained"]
+            same = operator and (trained["model"], trained["best_epoch"]) == (training.model, operator.header.epoch)
+            if same and not _is_stopped(cell) and trained["epochs"] <= self.effort.epochs:
+                return trained
+        return None
 
     def _test(
         self, table: Table, row: Row, columns: list[str], trained: dict[str, Any], say: Callable[[str], None]
@@ -308,19 +314,29 @@ def _read_done(path: Path, settings: dict[str, Any], config: TrainingConfig) -> 
         raise BenoError(f"{path} cannot be read: {error!r}") from error
     asked = {"settings": settings, **asdict(config)}
     for name, value in asked.items():
-        if name != "checkpoint_every" and stored.get(name) != value:  # which changes nothing in the weights
+        if name not in ("checkpoint_every", "captured", "precision") and stored.get(name) != value:
             raise BenoError(
                 f"{path.parent} was trained with {name} {stored.get(name)}, not {value}: use another folder"
             )
     return facts
 
 
-def fill_beside(queue: Queue, tables: list[Table], time_limit: float) -> None:
-    """In a process of its own, which ends with the one that started it, however that ends."""
+def share_cores(processes: int) -> None:
+    torch.set_num_threads(max(1, torch.get_num_threads() // processes))
+
+
+def fill_beside(queue: Queue, tables: list[Table], time_limit: float, processes: int) -> None:
+    """In a process of its own, one of several, which ends with the one that started it, however that ends."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
-    queue.fill(tables, time_limit, print)
+    share_cores(processes)
+    try:
+        failed = queue.fill(tables, time_limit, print).failed
+    except BenoError as error:
+        print(error)
+        failed = (str(error),)
+    sys.exit(bool(failed))
 
 
 def _end_with(sentinel: int) -> None:

@@ -14,18 +14,20 @@ from beno.files import whole_file_or_none
 class Share:
     """Seconds of the whole device: at every moment, those of the clock over how many trainings there are.
 
-    They are kept in a file, for a training goes on another time. Every process that trains holds a lock on a file of
-    its own in a common folder; the lock ends with the process, however that ends.
+    They are kept in a file, for a training goes on another time; on another kind of device they begin anew. Every
+    process that trains holds a lock on a file of its own in a common folder; the lock ends with the process, however
+    that ends.
     """
 
-    def __init__(self, path: Path, at_work: Path) -> None:
-        self._path, self._at_work = path, at_work
+    def __init__(self, path: Path, at_work: Path, device: str) -> None:
+        self._path, self._at_work, self._device = path, at_work, device
         self._clock = 0.0
         self.seconds = 0.0
         try:
             if path.exists():
-                self.seconds = float(json.loads(path.read_text())["device_seconds"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
+                stored = json.loads(path.read_text())
+                self.seconds = float(stored["device_seconds"]) if stored.get("device", device) == device else 0.0
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise BenoError(f"{path} cannot be read: {error!r}") from error
 
     @contextmanager
@@ -45,7 +47,7 @@ class Share:
         self.seconds += (clock - self._clock) / max(1, self._workers())
         self._clock = clock
         with whole_file_or_none(self._path) as unfinished:
-            unfinished.write_text(json.dumps({"device_seconds": self.seconds}))
+            unfinished.write_text(json.dumps({"device": self._device, "device_seconds": self.seconds}))
 
     def _workers(self) -> int:
         return sum(map(_is_locked, self._at_work.iterdir()))

@@ -57,11 +57,11 @@ class ChebyshevConvolution(nn.Module):
             return -over_neighbours(values, weight, wiring)
 
         # In single precision: the recursion of the polynomials adds up what rounding leaves.
-        before, now = nodes.float(), nodes.float()
+        before, now = None, nodes.float()
         out = self.terms[0](now)
-        for number, term in enumerate(list(self.terms)[1:]):
-            next_ = shifted_laplacian(now) if number == 0 else 2 * shifted_laplacian(now) - before
-            before, now = now, next_
+        for term in list(self.terms)[1:]:
+            next_ = shifted_laplacian(now)
+            before, now = now, next_ if before is None else 2 * next_ - before
             out = out + term(now)
         return out
 

@@ -62,12 +62,10 @@ def sum_over_segments(
             rows, values, start, mode="sum", per_sample_weights=weights, include_last_offset=True
         )
     fused = fused_kernels() if values.shape[1].bit_count() == 1 else None
-    if fused is not None and (order is None or weight is not None):
+    if fused is not None:
         return fused.segment_sum(values.contiguous(), start, order, weight)
     values = values if order is None else values.index_select(0, order)
     values = values if weight is None else weight * values
-    if fused is not None:
-        return fused.segment_sum(values, start)
     return torch.segment_reduce(values, "sum", offsets=start, axis=0, unsafe=True, initial=0.0)
 
 
