@@ -149,6 +149,14 @@ def test_the_command_train_goes_on(trained):
     assert "4 of 4 epochs" in result.stdout
 
 
+def test_the_command_train_starts_from_another_run(trained, tmp_path):
+    command = ("train", "--data", trained / "four.h5", "--out", tmp_path / "run", "--device", "cpu", "--no-captured")
+    result = beno(*command, "--start-from", trained / "run", "--epochs", 1, "--batch-size", 4)
+    assert result.returncode == 0, result.stderr
+    before, after = (LearnedOperator.load(folder / "run").header for folder in (trained, tmp_path))
+    assert after.config == before.config and after.training["start"] == str(trained / "run")
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -160,12 +168,16 @@ def test_the_command_train_goes_on(trained):
         (("--epochs", 0), "epochs is 0"),
         (("--device", "abacus"), "device"),
         (("--precision", "8-bit"), "precision"),
+        (("--start-from", "nowhere"), "no operator 'nowhere'"),
+        (("--start-from", ""), "no trained weights"),
+        (("--start-from", "poisson-dirichlet"), "have model harmonic, where beno is needed"),
+        (("--start-from", "beno-4-corners", "--set", "width=16"), "have width 128, where 16 is needed"),
     ],
 )
 def test_bad_training_options(trained, tmp_path, arguments, words):
     command = ("train", "--data", trained / "four.h5", "--out", tmp_path / "run", "--device", "cpu")
     refused(beno(*command, *arguments), words)
-    assert not (tmp_path / "run" / "state.safetensors").exists()
+    assert not (tmp_path / "run").exists()
 
 
 def test_bad_evaluations_and_plots(trained, tmp_path):
