@@ -3,6 +3,7 @@
 import statistics
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from beno import paper
 from beno.experiments.cells import Cell, Cells
@@ -61,11 +62,17 @@ INTRODUCTION = (
 
 
 def _facts(row: Row, cell: Cell) -> str:
-    trained, device = cell["trained"], cell["trained"]["device"]
+    trained = cell["trained"]
+    trained_on, tested_on = (_device(one) for one in (trained["device"], cell.get("device", trained["device"])))
+    device = trained_on if tested_on == trained_on else f"{trained_on}; tested on {tested_on}"
     seconds = f"{trained['seconds']:.0f} ({trained['device_seconds']:.0f})"
     epochs = f"{trained['epochs']}{', to go on' * trained.get('stopped', False)}"
     facts = [row.label, epochs, trained["best_epoch"], seconds, f"{trained['parameters']:,}"]
-    return "| " + " | ".join(map(str, [*facts, trained["seed"], device.get("gpu") or device.get("cpu")])) + " |"
+    return "| " + " | ".join(map(str, [*facts, trained["seed"], device])) + " |"
+
+
+def _device(described: dict[str, Any]) -> str:
+    return described.get("gpu") or described.get("cpu") or "?"
 
 
 def _measured(table: Table, known: Known, measure: str) -> list[str]:

@@ -151,13 +151,13 @@ TABLES = {
         Table("train_no_corner", "Trained on No-Corner", _columns(), _all_models(NONE, *BASELINES)),
         Table(
             "zero_boundary",
-            "Trained on 4-Corners with g = 0",
+            "Trained on 4-Corners, zero boundary values",
             _columns(boundary="zero"),
             (*_all_models(ZERO, "gnn-pde", "mp-pde"), *TRAINED_WITH_VALUES),
         ),
         Table(
             "resolution_64",
-            "Trained at 32² with g = 0, tested at 64²",
+            "Trained on 4-Corners at 32², tested at 64², zero boundary values",
             _columns(boundary="zero", resolution=64),
             (*_all_models(ZERO, "mp-pde"), *TRAINED_WITH_VALUES),
         ),
