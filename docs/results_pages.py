@@ -147,11 +147,34 @@ def beno_speed() -> str:
     return "\n".join(lines)
 
 
+def cpu_training() -> str:
+    entry = result("cpu_training")
+    rows = [
+        [
+            model,
+            *(f"{row['single, whole'] / row[way]:.1f}" for way in ("half, whole", "half, pieces")),
+            number(row, "over_fno"),
+        ]
+        for model, row in entry["figures"].items()
+    ]
+    lines = [
+        "# Training on a CPU",
+        "",
+        f"One core of {device_of(entry)}, 4-Corners at 32², batches of 16 (`benchmarks/cpu_training.py`): how many",
+        "times faster an epoch is in half precision than in single, then also with the batch in pieces that stay in",
+        "the cache, which is how `beno train` does it; and how long that epoch takes over FNO's. GKN is left out: it",
+        "does some twenty times the arithmetic of BENO.",
+        "",
+        *table(["model", "half precision", "and in pieces", "epoch, over FNO's"], rows),
+    ]
+    return "\n".join(lines)
+
+
 def pages() -> dict[str, str]:
     """By file, all but the introduction, which is written by hand."""
     texts = table_pages(Cells(RESULTS / "tables"), list(TABLES.values()))
     texts |= {"zero_shot.md": zero_shot(), "harmonic_speed.md": harmonic_speed(), "beno_speed.md": beno_speed()}
-    return texts | {"capabilities.md": capabilities.as_markdown()}
+    return texts | {"cpu_training.md": cpu_training(), "capabilities.md": capabilities.as_markdown()}
 
 
 if __name__ == "__main__":
