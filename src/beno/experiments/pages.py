@@ -46,7 +46,7 @@ def published(table: Table, row: Row, column: str, measure: str) -> tuple[float,
 def as_markdown(table: Table, known: Known) -> str:
     lines = [f"# {table.title}", "", INTRODUCTION, ""]
     lines += ["| system | epochs | best | seconds (its share) | weights | seed | device |", "| --- " * 7 + "|"]
-    lines += [_facts(row, next(iter(of_row.values()))) for row, of_row in known.items() if of_row]
+    lines += [_facts(row, list(of_row.values())) for row, of_row in known.items() if of_row]
     for measure in MEASURES:
         lines += ["", f"## {MEASURES[measure][0]}", "", *_measured(table, known, measure)]
     absent = [row.label for row, of_row in known.items() if not of_row]
@@ -61,10 +61,12 @@ INTRODUCTION = (
 )
 
 
-def _facts(row: Row, cell: Cell) -> str:
-    trained = cell["trained"]
-    trained_on, tested_on = (_device(one) for one in (trained["device"], cell.get("device", trained["device"])))
-    device = trained_on if tested_on == trained_on else f"{trained_on}; tested on {tested_on}"
+def _facts(row: Row, cells: list[Cell]) -> str:
+    trained = cells[0]["trained"]
+    device = _device(trained["device"])
+    tested_on = [_device(cell.get("device", trained["device"])) for cell in cells]
+    for other in sorted(set(tested_on) - {device}):
+        device += f"; {'in part ' * (len(set(tested_on)) > 1)}tested on {other}"
     seconds = f"{trained['seconds']:.0f} ({trained['device_seconds']:.0f})"
     epochs = f"{trained['epochs']}{', to go on' * trained.get('stopped', False)}"
     facts = [row.label, epochs, trained["best_epoch"], seconds, f"{trained['parameters']:,}"]
