@@ -109,7 +109,7 @@ def plot_comparison(queue: Queue, comparison: Comparison, operators: Mapping[str
         parts = [(f"{column}: truth", sample.u, "u", largest)]
         for name, values in predicted.items():
             parts.append((name, values, "u", largest))
-            error = f"{name}: error, {100 * relative_l2(values, sample.u):.3g} %"
+            error = f"{name}:\nerror, {100 * relative_l2(values, sample.u):.3g} %"
             parts.append((error, values - sample.u, "prediction - truth", largest_error))
         for axis, (title, values, label, limit) in zip(line, parts, strict=True):
             draw_field(axis, sample, values, label, largest=limit)
