@@ -181,6 +181,15 @@ def test_turns_are_counted_in_epochs_too_and_tables_that_share_a_training_tell_o
     assert epochs(other) == {3}
 
 
+def test_seconds_of_a_cpu_are_not_enough_for_a_gpu(tmp_path, monkeypatch):
+    queue = Queue(tmp_path / "runs", tmp_path / "results", replace(Effort(), for_now=75.0), "cpu")
+    trained = {"device_seconds": 485.0, "epochs": 112, "best_epoch": 112, "device": {"cpu": "one", "gpu": None}}
+    assert queue._is_enough_for_now(trained, None)
+    monkeypatch.setattr(Queue, "device_name", "cuda")
+    assert not queue._is_enough_for_now(trained, None)
+    assert queue._is_enough_for_now(trained | {"device": {"cpu": "one", "gpu": "another"}}, None)
+
+
 def test_what_ships_need_not_be_trained_again(tmp_path):
     columns = {"No-Corner": Family(corners=0)}
     row = next(row for row in TABLES["train_mixed"].rows if row.training.ships_as == "poisson-dirichlet")

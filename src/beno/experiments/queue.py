@@ -163,8 +163,9 @@ class Queue:
 
     def _is_enough_for_now(self, trained: dict[str, Any], newest: int | None) -> bool:
         """Unless the training has gone on since, for another table, and has better weights by now."""
-        effort = self.effort
-        enough = trained["device_seconds"] >= effort.for_now or trained["epochs"] >= effort.epochs_for_now
+        effort, of_cpu = self.effort, not trained["device"].get("gpu")
+        seconds = 0.0 if of_cpu and self.device_name == "cuda" else trained["device_seconds"]  # a GPU's are worth more
+        enough = seconds >= effort.for_now or trained["epochs"] >= effort.epochs_for_now
         return enough and newest in (None, trained["best_epoch"])
 
     def folder_of(self, training: Training) -> Path:
