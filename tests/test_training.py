@@ -103,7 +103,7 @@ def test_it_starts_from_trained_weights_and_their_scales(unbroken, data, tmp_pat
 
 
 @pytest.mark.parametrize("model", ["beno", "fno", "harmonic"])
-def test_a_batch_in_pieces_moves_the_weights_as_the_whole_does(model, data, tmp_path, monkeypatch):
+def test_a_batch_in_pieces_moves_the_weights_as_the_whole_does(model, data, tmp_path):
     taken = []
     for points in (1, 10**9):
         with Dataset(data) as dataset:
