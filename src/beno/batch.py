@@ -134,6 +134,7 @@ class Batch:
     real_point: Bool[Tensor, " n"] | None  # likewise for points
     node_counts: tuple[int, ...]
     point_counts: tuple[int, ...]
+    most_neighbours: int  # that a real node has, in any batch of the cohort
 
     def __len__(self) -> int:
         return len(self.point_counts)
@@ -191,6 +192,7 @@ class Cohort:
         self.point_counts = np.array([int(p.inside.sum()) for p in prepared])
         self.panel_counts = np.array([len(p.g) for p in prepared])
         self.edge_counts = np.array([len(p.graph) for p in prepared])
+        self.most_neighbours = max(int(np.diff(p.graph.start).max()) for p in prepared)
         self._panels = {name: self._pad([getattr(p, name) for p in prepared]) for name in self.PANEL_TENSORS}
 
     @classmethod
@@ -300,6 +302,7 @@ class Cohort:
             real_point=None,
             node_counts=tuple(self.node_counts[chosen].tolist()),
             point_counts=tuple(self.point_counts[chosen].tolist()),
+            most_neighbours=self.most_neighbours,
         )
 
     def _rows(self, counts: Int[np.ndarray, " all"], chosen: Int[np.ndarray, " s"]) -> tuple[Tensor, Tensor]:
@@ -370,4 +373,5 @@ def _pad_batch(batch: Batch, size: BatchSize, points: int, edges: int, panels: i
         real_point=torch.arange(size.points, device=device) < points,
         node_counts=(*batch.node_counts, *[0] * extra_samples),
         point_counts=(*batch.point_counts, *[0] * extra_samples),
+        most_neighbours=batch.most_neighbours,
     )

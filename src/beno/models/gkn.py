@@ -1,8 +1,15 @@
 """GKN, the graph kernel network (Li et al., 2020): ``v <- relu(W v + mean over a ball of kappa(x, y) v(y))``.
 
-From the paper and its code: the kernel's network sees both places and what is given at them, has two hidden layers and
-makes a matrix for every edge; it is the same in all six steps, so it is evaluated once. Balls have a radius of 0.1;
-width 64, the kernel's 1024. Here the nodes of the boundary stand in the graph too, told apart by their features.
+From the paper and its authors' code: the kernel's network sees both places and what is given at them, has two hidden
+layers and makes a matrix for every edge, the same in all six steps. Balls have a radius of 0.1; width 64, the kernel's
+layers 128 and 256, as in the authors' later code, where GKN is the baseline. Here the nodes of the boundary stand in
+the graph too, told apart by their features.
+
+No matrix is ever made. The kernel's last layer is linear, so it may act after the sum over neighbours,
+
+    sum_j (A h_ij) v_j = A (sum_j h_ij v_j^T),
+
+once for every node instead of once for every edge: see `KernelSum`.
 """
 
 from collections.abc import Iterable
@@ -10,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -18,7 +25,7 @@ from beno.batch import Batch, Cohort
 from beno.dataset import Metadata
 from beno.errors import BenoError
 from beno.models.nodes import node_columns, node_features, settings_for
-from beno.nn.segments import from_senders, to_edges, to_nodes
+from beno.nn.segments import Wiring, from_senders, to_edges, to_nodes
 from beno.sample import Sample
 from beno.scaling import Scales
 from beno.variety import Variety
@@ -27,16 +34,16 @@ from beno.variety import Variety
 @dataclass(frozen=True)
 class GKNConfig:
     width: int = 64
-    kernel_width: int = 1024
+    kernel_width: int = 256  # of its second hidden layer; the first has half of it
     depth: int = 6
     radius: float = 0.1
     coefficient: bool = False
     kinds: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("width", "kernel_width", "depth"):
-            if getattr(self, name) < 1:
-                raise BenoError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        for name, least in (("width", 1), ("kernel_width", 2), ("depth", 1)):
+            if getattr(self, name) < least:
+                raise BenoError(f"{name} is {getattr(self, name)}; it must be at least {least}")
         if not self.radius > 0:
             raise BenoError(f"radius is {self.radius}; it must be positive")
 
@@ -52,12 +59,15 @@ class GKN(nn.Module):
         width, columns = config.width, node_columns(config.coefficient, config.kinds)
         self.lift = nn.Linear(columns, width)
         # The kernel's first layer, in two parts: what an edge's receiver and what its sender gives.
-        self.from_receiver = nn.Linear(columns, config.kernel_width)
-        self.from_sender = nn.Linear(columns, config.kernel_width, bias=False)
-        self.kernel = nn.Sequential(
-            nn.ReLU(), nn.Linear(config.kernel_width, config.kernel_width), nn.ReLU(),
-            nn.Linear(config.kernel_width, width * width),
-        )  # fmt: skip
+        first, second = config.kernel_width // 2, config.kernel_width
+        self.from_receiver = nn.Linear(columns, first)
+        self.from_sender = nn.Linear(columns, first, bias=False)
+        self.kernel = nn.Sequential(nn.ReLU(), nn.Linear(first, second), nn.ReLU())
+        self.matrix = nn.Linear(second * width, width, bias=False)
+        self.mean_matrix = nn.Linear(width, width, bias=False)  # the bias of the kernel's last layer
+        # As the layer of ``second`` inputs that it is for every edge.
+        for layer in (self.matrix, self.mean_matrix):
+            nn.init.uniform_(layer.weight, -(second**-0.5), second**-0.5)
         self.root = nn.Linear(width, width)
         self.project = nn.Linear(width, 1)
 
@@ -75,51 +85,76 @@ class GKN(nn.Module):
         return self.branches(batch)[0]
 
     def branches(self, batch: Batch) -> Float[Tensor, "1 n"]:
-        wiring, width = batch.wiring, self.config.width
+        wiring = batch.wiring
         features = node_features(batch, self.config.coefficient, self.config.kinds)
-        hidden = to_edges(self.from_receiver(features), self.from_sender(features), wiring)
-        kernel = self.kernel(hidden).view(-1, width, width)
-        messages = Messages(kernel)
+        hidden = self.kernel(to_edges(self.from_receiver(features), self.from_sender(features), wiring))
+        slots = Slots.of(wiring, batch.most_neighbours)
+        hidden = slots.fill(hidden)  # the same in all steps
         degree = (wiring.start[1:] - wiring.start[:-1]).clamp(min=1)[:, None]
         nodes = self.lift(features)
         for _ in range(self.config.depth):
-            sent = messages(from_senders(nodes, wiring).to(kernel.dtype))
-            nodes = functional.relu(self.root(nodes) + to_nodes(sent, wiring) / degree)
+            sent = from_senders(nodes, wiring).to(hidden.dtype)
+            received = KernelSum.apply(hidden, slots.fill(sent), self.matrix.weight.to(hidden.dtype))
+            received = received + self.mean_matrix(to_nodes(sent, wiring))
+            nodes = functional.relu(self.root(nodes) + received / degree)
         return self.project(nodes).float().T
 
 
-class Messages:
-    """A matrix for every edge, times what is sent along it, step after step.
+@dataclass(frozen=True, eq=False)
+class Slots:
+    """Edges as a rectangle: a row for every receiver, as long as the most neighbours that a node has."""
 
-    The matrices are most of what is in memory. So their gradient is made once, of all steps together: by the backward
-    pass of the first step, which comes last.
+    place: Int[Tensor, " e"]
+    nodes: int
+    most: int
+
+    @classmethod
+    def of(cls, wiring: Wiring, most: int) -> "Slots":
+        number = torch.arange(len(wiring.receiver), device=wiring.receiver.device) - wiring.start[wiring.receiver]
+        # A node of padding may have more edges than fit; whatever it has is not looked at.
+        return cls(wiring.receiver * most + number.clamp(max=most - 1), len(wiring.start) - 1, most)
+
+    def fill(self, values: Float[Tensor, "e c"]) -> Float[Tensor, "n most c"]:
+        """Zero where there is no edge."""
+        empty = values.new_zeros(self.nodes * self.most, values.shape[1])
+        return empty.index_copy(0, self.place, values).view(self.nodes, self.most, -1)
+
+
+class KernelSum(torch.autograd.Function):
+    """At each node ``A (sum_j h_j v_j^T)``.
+
+    The sums, k c numbers a node, are what would fill the memory: so they are made for a few nodes at a time, which a
+    CPU has in its cache, and made again for the gradients.
     """
 
-    def __init__(self, kernel: Float[Tensor, "e c c"]) -> None:
-        self._kernel, self._is_first = kernel, True
-        self._received: list[tuple[Tensor, Tensor]] = []  # gradients at the receivers, and what was sent
+    NODES_AT_A_TIME = 128  # on a CPU
 
-    def __call__(self, sent: Float[Tensor, "e c"]) -> Float[Tensor, "e c"]:
-        is_first, self._is_first = self._is_first, False
-        return _Message.apply(self._kernel, sent, self._received, is_first)
-
-
-class _Message(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, kernel: Tensor, sent: Tensor, received: list[tuple[Tensor, Tensor]], is_first: bool
-    ) -> Tensor:
-        ctx.save_for_backward(kernel, sent)
-        ctx.received, ctx.is_first = received, is_first
-        return torch.bmm(kernel, sent[:, :, None])[:, :, 0]
+        ctx: Any, hidden: Float[Tensor, "n most k"], sent: Float[Tensor, "n most c"], matrix: Float[Tensor, "o kc"]
+    ) -> Float[Tensor, "n o"]:
+        ctx.save_for_backward(hidden, sent, matrix)
+        return torch.cat([_sums(hidden[here], sent[here]).flatten(1) @ matrix.T for here in _pieces(hidden)])
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
-        kernel, sent = ctx.saved_tensors
-        ctx.received.append((gradients[0], sent))
-        to_sent = torch.bmm(gradients[0][:, None, :], kernel)[:, 0]
-        if not ctx.is_first:
-            return None, to_sent, None, None
-        at_receivers, all_sent = (torch.stack(each, dim=1) for each in zip(*ctx.received, strict=True))
-        ctx.received.clear()
-        return torch.bmm(at_receivers.transpose(1, 2), all_sent), to_sent, None, None
+        hidden, sent, matrix = ctx.saved_tensors
+        gradient = gradients[0].to(hidden.dtype)
+        to_hidden, to_sent = torch.empty_like(hidden), torch.empty_like(sent)
+        to_matrix = torch.zeros_like(matrix, dtype=torch.promote_types(matrix.dtype, torch.float32))
+        for here in _pieces(hidden):
+            sums = _sums(hidden[here], sent[here])
+            to_matrix += gradient[here].T @ sums.flatten(1)
+            to_sums = (gradient[here] @ matrix).view_as(sums)
+            torch.bmm(sent[here], to_sums.transpose(1, 2), out=to_hidden[here])
+            torch.bmm(hidden[here], to_sums, out=to_sent[here])
+        return to_hidden, to_sent, to_matrix.to(matrix.dtype)
+
+
+def _sums(hidden: Float[Tensor, "n most k"], sent: Float[Tensor, "n most c"]) -> Float[Tensor, "n k c"]:
+    return torch.bmm(hidden.transpose(1, 2), sent)
+
+
+def _pieces(hidden: Float[Tensor, "n most k"]) -> list[slice]:
+    length = len(hidden) if hidden.is_cuda else KernelSum.NODES_AT_A_TIME
+    return [slice(first, first + length) for first in range(0, len(hidden), length)]
