@@ -383,7 +383,8 @@ def test_a_training_ends_when_it_has_had_its_share(tmp_path):
         assert 0.5 <= trained["device_seconds"] < 0.8 * trained["seconds"]
 
 
-def test_what_fills_a_device_is_alone_on_it(tmp_path):
+def test_what_fills_a_gpu_is_alone_on_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(Queue, "device_name", "cuda")
     queue, turns = queue_in(tmp_path), []
 
     def train(model):
@@ -399,6 +400,20 @@ def test_what_fills_a_device_is_alone_on_it(tmp_path):
         assert turns == ["mp-pde"] and alone.is_alive()
     alone.join(10)
     assert turns == ["mp-pde", "gkn"]
+
+
+def test_on_a_cpu_nobody_waits_for_another(tmp_path):
+    queue, turns = queue_in(tmp_path), []
+
+    def train():
+        with queue._device("gkn"):
+            turns.append("gkn")
+
+    with queue._device("fno"):
+        beside = threading.Thread(target=train)
+        beside.start()
+        beside.join(10)
+    assert turns == ["gkn"] and not beside.is_alive()
 
 
 def test_a_row_that_fails_does_not_keep_the_others(tmp_path):
