@@ -7,7 +7,10 @@ import torch
 from beno.batch import BatchSize, Cohort
 from beno.captured import tensors_of
 from beno.errors import BenoError
+from beno.graph import build_graph
 from beno.scaling import Scales
+from beno.subdomain import with_parts
+from beno.symmetry import SYMMETRIES
 from beno.variety import Plan, Variety
 from tests.learning import cohort_of, sample_with_hole, samples_of
 
@@ -34,6 +37,22 @@ def test_graphs_of_a_batch_stay_apart(samples):
     assert (wiring.receiver[wiring.reverse] == wiring.sender).all()
     degree = wiring.start.diff()
     assert (torch.repeat_interleave(degree) == wiring.receiver).all()
+
+
+def test_every_view_of_a_sample_has_the_graph_of_that_sample(samples):
+    """Which is stored once for all its turns."""
+    cohort = Cohort.of(samples, Scales.fit(samples), variety=Variety(symmetries=True, parts=1))
+    shapes = [part for seed, sample in enumerate(samples) for part in with_parts(sample, 1, seed)]
+    views = [(number, number * SYMMETRIES + turn) for number in (0, 3, 9) for turn in (0, 5)]
+    batch = cohort.feed(Plan(np.array([row for _, row in views]), np.ones(len(views))))
+    assert batch.node_counts == tuple(len(shapes[number].u) for number, _ in views)
+    first = 0
+    for number, _ in views:
+        graph = build_graph(shapes[number].points)
+        here = (batch.wiring.receiver >= first) & (batch.wiring.receiver < first + len(shapes[number].u))
+        assert np.array_equal(batch.wiring.receiver[here] - first, graph.receiver)
+        assert np.array_equal(batch.wiring.sender[here] - first, graph.sender)
+        first += len(shapes[number].u)
 
 
 @pytest.mark.parametrize("chosen", [[0, 1, 2], [4, 3], [4]])

@@ -186,7 +186,9 @@ class Cohort:
         self._turns = SYMMETRIES if self.variety.symmetries else 1
         self.views = self._turns * (1 + self.variety.parts)  # of a sample, one after the other
         self._points = {name: self._join([getattr(p, name) for p in prepared]) for name in self.POINT_TENSORS}
-        self._edges = {name: self._join([getattr(p.graph, name) for p in prepared]) for name in self.GRAPH_TENSORS}
+        # Most of what is stored, and the same however a sample is turned: once for all its turns.
+        graphs = [p.graph for p in prepared[:: self._turns]]
+        self._edges = {name: self._join([getattr(graph, name) for graph in graphs]) for name in self.GRAPH_TENSORS}
         self._edge_ends = self._join([p.graph.start[1:] for p in prepared])
         self.node_counts = np.array([len(p.u) for p in prepared])
         self.point_counts = np.array([int(p.inside.sum()) for p in prepared])
@@ -277,7 +279,7 @@ class Cohort:
     def _batch(self, chosen: Int[np.ndarray, " s"]) -> Batch:
         """Nothing here waits for the device."""
         points, sample = self._rows(self.node_counts, chosen)
-        edges, sample_of_edge = self._rows(self.edge_counts, chosen)
+        edges, sample_of_edge = self._rows(self.edge_counts[:: self._turns], chosen // self._turns)
         first_point = self._tensor(_starts(self.node_counts[chosen]))
         first_edge = self._tensor(_starts(self.edge_counts[chosen]))
 

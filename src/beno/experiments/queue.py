@@ -182,7 +182,7 @@ class Queue:
 
     @contextmanager
     def _device(self, model: str) -> Iterator[None]:
-        """Alone on it, or beside others, once those who were there before make room. On a CPU each has its own cores."""
+        """Alone on it, or beside others, once those who were there before make room. A CPU has cores for each."""
         alone = model in FILLS_A_DEVICE and self.device_name == "cuda"
         with open(self.folder / "device.lock", "w") as file:
             fcntl.flock(file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
