@@ -27,7 +27,6 @@ from beno.random_problems import Family
 from beno.recipe import PRESETS
 from beno.training import Run
 
-LARGEST = ("gkn",)  # which does twenty times the arithmetic of BENO
 WAYS = {"single, whole": ("32-true", False), "half, whole": ("bf16-mixed", False), "half, pieces": ("bf16-mixed", True)}
 
 
@@ -55,7 +54,7 @@ def main() -> None:
     with TemporaryDirectory() as name:
         folder = Path(name)
         make(Family(), 0, options.samples, folder / "data.h5")
-        for model in [model for model in MODELS if model not in LARGEST]:
+        for model in MODELS:
             runs = {way: run_of(model, way, folder / "data.h5", folder) for way in WAYS}
             times: dict[str, list[float]] = {way: [] for way in WAYS}
             for repeat in range(options.repeats + 1):

@@ -162,8 +162,7 @@ def cpu_training() -> str:
         "",
         f"One core of {device_of(entry)}, 4-Corners at 32², batches of 16 (`benchmarks/cpu_training.py`): how many",
         "times faster an epoch is in half precision than in single, then also with the batch in pieces that stay in",
-        "the cache, which is how `beno train` does it; and how long that epoch takes over FNO's. GKN is left out: it",
-        "does some twenty times the arithmetic of BENO.",
+        "the cache, which is how `beno train` does it; and how long that epoch takes over FNO's.",
         "",
         *table(["model", "half precision", "and in pieces", "epoch, over FNO's"], rows),
     ]
