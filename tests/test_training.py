@@ -140,6 +140,15 @@ def test_stopped_at_its_time_limit_it_goes_on_to_the_same_end(unbroken, data, tm
     assert epochs == list(range(1, 7))
 
 
+@pytest.mark.parametrize(("lost_at_most", "saved"), [(0.0, [1, 2, 3, 4, 5, 6]), (3600.0, [4, 6])])
+def test_where_epochs_are_long_each_is_saved(data, tmp_path, monkeypatch, lost_at_most, saved):
+    monkeypatch.setattr("beno.training.LOST_AT_MOST", lost_at_most)
+    epochs = []
+    monkeypatch.setattr(Run, "_save_state", lambda run: epochs.append(run.epoch))
+    run_in(tmp_path / "run", data, replace(CONFIG, checkpoint_every=4)).train()
+    assert epochs == saved
+
+
 SCRIPT = """
 import sys, torch
 from pathlib import Path

@@ -33,6 +33,9 @@ from beno.variety import Plan
 
 STATE, LOG = "state.safetensors", "log.jsonl"
 VALIDATION_BATCH = 100
+LOST_AT_MOST = (
+    60.0  # seconds, and an epoch, where a run is killed; or as many epochs as it is told to go between states
+)
 TINY = 1e-12
 OPTIMIZER_STATE = ("step", "exp_avg", "exp_avg_sq")  # of Adam, for every parameter
 
@@ -47,6 +50,13 @@ class EpochRecord:
     validation_relative_l2: float
     learning_rate: float
     seconds: float  # of training in all, over all pieces of the run
+
+    @property
+    def losses(self) -> str:
+        training = f"train {self.train_loss:.4f}"
+        if math.isnan(self.validation_loss):  # an epoch without a look at the validation samples
+            return training
+        return f"{training}  validation {self.validation_loss:.4f} (relative L2 {self.validation_relative_l2:.3f})"
 
 
 @dataclass(frozen=True)
@@ -134,6 +144,7 @@ class Run:
         """Go on to the last epoch, or until ``time_limit`` seconds have passed or it is enough, and an epoch is
         complete."""
         started, before = time.monotonic(), self.seconds
+        saved = started
         while self.epoch < self.config.epochs:
             train_loss = self._train_epoch()
             self.epoch += 1
@@ -154,8 +165,10 @@ class Run:
                 if improved:
                     checkpoint.save(self.folder / BEST, self._header(validation_loss), self.network.state_dict())
                 self._log(record)
-                if over or last or self.epoch % self.config.checkpoint_every == 0:
+                is_time = time.monotonic() - saved >= LOST_AT_MOST
+                if over or last or is_time or self.epoch % self.config.checkpoint_every == 0:
                     self._save_state()
+                    saved = time.monotonic()
             on_epoch(record)
             if over:
                 break

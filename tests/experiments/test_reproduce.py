@@ -111,6 +111,15 @@ def test_stopped_at_its_time_limit_it_goes_on(tmp_path):
     assert rounds >= 2, "each time a little was done"
 
 
+def test_a_long_training_tells_how_it_goes(tmp_path, monkeypatch):
+    table, lines = replace(SMALL, rows=SMALL.rows[:1]), []
+    queue_in(tmp_path / "short").fill([table], float("inf"), lines.append)
+    assert not any("epoch 1 of 1" in line for line in lines), "a short one has nothing to tell before its end"
+    monkeypatch.setattr("beno.experiments.queue.SECONDS_BETWEEN_LINES", 0.0)
+    queue_in(tmp_path / "long").fill([table], float("inf"), lines.append)
+    assert any("epoch 1 of 1, train" in line and "validation" in line for line in lines)
+
+
 def test_an_unfinished_training_can_be_tested_and_goes_on(tmp_path):
     table = replace(SMALL, rows=SMALL.rows[:1])
     effort = replace(Effort.least(), epochs=3, test_unfinished=True)

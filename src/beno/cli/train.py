@@ -10,7 +10,6 @@ from beno.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from beno.operator import LearnedOperator
-    from beno.training import EpochRecord
 
 
 def train(
@@ -46,7 +45,9 @@ def train(
     start_from: Annotated[
         str | None, typer.Option(help="A trained operator to start from: a shipped one's name, a run's folder, a file.")
     ] = None,
-    checkpoint_every: Annotated[int, typer.Option(help="Epochs between saved states.")] = 1,
+    checkpoint_every: Annotated[
+        int, typer.Option(help="Epochs between saved states, or a minute if that is shorter.")
+    ] = 1,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     time_limit: Annotated[str | None, typer.Option(help="Stop cleanly after so long, as 90s, 9m or 2h.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
@@ -84,12 +85,7 @@ def train(
     with progress_bar(visible=fabric.is_global_zero) as progress:
         task = progress.add_task("training", completed=run.epoch, total=config.epochs)
         outcome = run.train(
-            lambda record: progress.update(
-                task,
-                completed=record.epoch,
-                description=f"train {record.train_loss:.4f}" + _validated(record),
-            ),
-            limit,
+            lambda record: progress.update(task, completed=record.epoch, description=record.losses), limit
         )
     close_fabric(fabric)
     if fabric.is_global_zero:
@@ -173,13 +169,6 @@ def plot(
     picture = out or Path(f"prediction-{sample}.png")
     save(plot_prediction(chosen, operator.predict_branches([chosen])[0], f"{data.name}, sample {sample}"), picture)
     typer.echo(f"picture: {picture}")
-
-
-def _validated(record: "EpochRecord") -> str:
-    """Nothing, in an epoch without a look at the validation samples."""
-    if record.validation_loss != record.validation_loss:
-        return ""
-    return f"  validation {record.validation_loss:.4f} (relative L2 {record.validation_relative_l2:.3f})"
 
 
 def _load(run: str, device: str) -> "LearnedOperator":

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from multiprocessing import connection
 from pathlib import Path
 from typing import Any
@@ -39,10 +40,11 @@ from beno.provenance import provenance
 from beno.published import with_published_fault
 from beno.random_problems import Family
 from beno.recipe import PRESETS, TrainingConfig
-from beno.training import STATE, Run, make_fabric, outcome_so_far
+from beno.training import STATE, EpochRecord, Run, make_fabric, outcome_so_far
 
 DONE, SHARE = "done.json", "share.json"
 GPU_SECONDS = 300.0
+SECONDS_BETWEEN_LINES = 60.0  # that tell how a training goes
 
 # Beside its products, which keep all of a GPU busy, others hardly move: an H200 gave them a tenth of their pace.
 FILLS_A_DEVICE = ("gkn",)
@@ -217,9 +219,15 @@ class Queue:
             data = self._dataset(effort.family(training.family), TRAINING_SEED, effort.samples, training.spoilt)
             with Dataset(data) as dataset:
                 run = Run(folder, dataset, training.model, settings, config, make_fabric(self.device), resume)
+            say_how_it_goes = _now_and_then(say)
+
+            def on_epoch(record: EpochRecord) -> None:
+                share.count_until(record.seconds)
+                say_how_it_goes(f"{training.name}: epoch {record.epoch} of {config.epochs}, {record.losses}")
+
             with self._device(training.model), share.working(run.seconds):
                 outcome = run.train(
-                    lambda record: share.count_until(record.seconds),
+                    on_epoch,
                     max(0.0, deadline - time.monotonic()),
                     lambda: makes_room(run.epoch),
                 )
@@ -302,6 +310,19 @@ class Queue:
         return choose_device(self.device)
 
 
+def _now_and_then(say: Callable[[str], None]) -> Callable[[str], None]:
+    """Leaves out lines that come too soon after the one before."""
+    last = time.monotonic()
+
+    def say_if_it_is_time(line: str) -> None:
+        nonlocal last
+        if time.monotonic() - last >= SECONDS_BETWEEN_LINES:
+            last = time.monotonic()
+            say(line)
+
+    return say_if_it_is_time
+
+
 def _is_stopped(cell: Cell) -> bool:
     """Whether its training is to go on."""
     return bool(cell["trained"].get("stopped", False))
@@ -334,9 +355,9 @@ def fill_beside(queue: Queue, tables: list[Table], time_limit: float, processes:
         threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
     share_cores(processes)
     try:
-        failed = queue.fill(tables, time_limit, print).failed
+        failed = queue.fill(tables, time_limit, partial(print, flush=True)).failed
     except BenoError as error:
-        print(error)
+        print(error, flush=True)
         failed = (str(error),)
     sys.exit(bool(failed))
 
