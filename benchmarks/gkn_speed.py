@@ -19,7 +19,7 @@ from beno.batch import Batch
 from beno.finite_volume import solve
 from beno.models.gkn import GKN, GKNConfig
 from beno.models.nodes import node_features
-from beno.nn.segments import from_senders, to_edges, to_nodes
+from beno.nn.segments import to_edges, to_nodes
 from beno.random_problems import Family
 from beno.sample import Sample
 from beno.scaling import Scales
@@ -36,7 +36,7 @@ def with_matrices(model: GKN, batch: Batch) -> torch.Tensor:
     degree = wiring.start.diff().clamp(min=1)[:, None]
     nodes = model.lift(features)
     for _ in range(config.depth):
-        sent = from_senders(nodes, wiring).to(matrices.dtype)[:, :, None]
+        sent = nodes.index_select(0, wiring.sender).to(matrices.dtype)[:, :, None]
         nodes = functional.relu(model.root(nodes) + to_nodes(torch.bmm(matrices, sent)[:, :, 0], wiring) / degree)
     return model.project(nodes).float()[:, 0]
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from beno.errors import BenoError
 from beno.graph import Graph, build_ball_graph, build_graph
-from beno.nn.segments import Wiring
+from beno.nn.segments import Wiring, gathered
 from beno.sample import Sample
 from beno.scaling import Scales
 from beno.subdomain import with_parts
@@ -144,7 +144,7 @@ class Batch:
         values = values * self.inside
         if self.real_point is not None:
             values = values * self.real_point
-        return torch.zeros(len(self), dtype=values.dtype, device=values.device).scatter_add(0, self.sample, values)
+        return gathered(values[:, None], self.sample, self.sample_start)[:, 0]
 
     def split(self, values: Float[Tensor, "*b n"]) -> list[Tensor]:
         """Values at all points, sample by sample."""

@@ -5,7 +5,6 @@ import json
 import shutil
 import subprocess
 import sys
-import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -390,39 +389,6 @@ def test_a_training_ends_when_it_has_had_its_share(tmp_path):
     for cell in queue.cells.of_row(table, table.rows[0]).values():
         trained = cell["trained"]
         assert 0.5 <= trained["device_seconds"] < 0.8 * trained["seconds"]
-
-
-def test_what_fills_a_gpu_is_alone_on_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(Queue, "device_name", "cuda")
-    queue, turns = queue_in(tmp_path), []
-
-    def train(model):
-        with queue._device(model):
-            turns.append(model)
-
-    with queue._device("fno"):
-        beside, alone = (threading.Thread(target=train, args=(model,)) for model in ("mp-pde", "gkn"))
-        beside.start()
-        beside.join(10)
-        alone.start()
-        alone.join(0.3)
-        assert turns == ["mp-pde"] and alone.is_alive()
-    alone.join(10)
-    assert turns == ["mp-pde", "gkn"]
-
-
-def test_on_a_cpu_nobody_waits_for_another(tmp_path):
-    queue, turns = queue_in(tmp_path), []
-
-    def train():
-        with queue._device("gkn"):
-            turns.append("gkn")
-
-    with queue._device("fno"):
-        beside = threading.Thread(target=train)
-        beside.start()
-        beside.join(10)
-    assert turns == ["gkn"] and not beside.is_alive()
 
 
 def test_a_row_that_fails_does_not_keep_the_others(tmp_path):

@@ -15,6 +15,7 @@ from beno.making import make
 from beno.models import MODELS, make_config, make_model
 from beno.models.gkn import KernelSum
 from beno.models.mp_pde import instance_norm
+from beno.models.mp_pde import samples_of as norm_samples
 from beno.models.nodes import node_features
 from beno.operator import LearnedOperator
 from beno.random_problems import Family
@@ -138,13 +139,18 @@ def test_the_order_of_points_does_not_matter(name):
     assert torch.allclose(one[:points][order], other[:points], atol=1e-5)
 
 
-def test_instance_norm_is_by_sample():
+@pytest.mark.parametrize("padded", [False, True])
+def test_instance_norm_is_by_sample(padded):
     model = model_of("mp-pde")
-    batch = cohort_for(model, samples_of(3)).batch()
+    cohort = cohort_for(model, samples_of(3))
+    batch = cohort.feed(Plan(np.arange(3), np.ones(3)), 4) if padded else cohort.batch()
+    assert (batch.real_point is not None) == padded
     values = torch.randn(len(batch.u), 4) * (1 + batch.sample[:, None]) + batch.sample[:, None]
-    normed = instance_norm(values, batch)
+    if padded:
+        values[~batch.real_point] = 1e3
+    normed = instance_norm(values, torch.ones(4), torch.zeros(4), norm_samples(batch))
     for number in range(3):
-        here = normed[batch.sample == number]
+        here = normed[(batch.sample == number) & (batch.real_point if padded else True)]
         assert torch.allclose(here.mean(dim=0), torch.zeros(4), atol=1e-5)
         assert torch.allclose(here.var(dim=0, unbiased=False), torch.ones(4), atol=1e-3)
 

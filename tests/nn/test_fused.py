@@ -83,6 +83,32 @@ def test_a_weighted_sum_over_neighbours():
     assert worst([fused.segment_sum(values, start, sender, weight)], [expected]) < 1e-5
 
 
+def test_rows_gathered_from_one_place_or_two():
+    torch.manual_seed(0)
+    a, c, x = (torch.randn(50, 16, device=DEVICE) for _ in range(3))
+    here, there = (torch.randint(-1, 50, (50,), device=DEVICE) for _ in range(2))
+    from_a = torch.where((here < 0)[:, None], 0, a[here])
+    gate = x.sigmoid()
+    assert worst([fused.gather(a, here)], [from_a]) < 1e-6
+    assert worst([fused.gather(a, here, c, there.clamp(min=0))], [from_a + c[there.clamp(min=0)]]) < 1e-6
+    assert worst([fused.gather(a, here, at_slope_of=x)], [from_a * gate * (1 + x * (1 - gate))]) < 2e-3
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_sums_of_long_segments_are_made_in_pieces(dtype):
+    torch.manual_seed(0)
+    start = torch.tensor([0, 0, 700, 703, 1500], device=DEVICE)
+    values = torch.randn(1500, 16, device=DEVICE).to(dtype)
+    segment = torch.repeat_interleave(start.diff())
+    expected = torch.zeros(4, 16, device=DEVICE).index_add(0, segment, values.float())
+    ours = fused.segment_sum(values, start)
+    assert ours.dtype == dtype
+    assert worst([ours], [expected]) < (1e-5 if dtype == torch.float32 else 1e-2)
+    if dtype == torch.float32:
+        expected = torch.zeros(4, 16, device=DEVICE).index_add(0, segment, functional.silu(values))
+        assert worst([fused.segment_sum(values, start, activate=True)], [expected]) < 2e-3
+
+
 @pytest.mark.parametrize("activate", [False, True])
 def test_a_layer_with_few_inputs_is_padded_to_the_kernels(activate):
     if INTERPRETED:

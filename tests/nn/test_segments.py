@@ -3,7 +3,16 @@
 import pytest
 import torch
 
-from beno.nn.segments import Wiring, from_senders, over_neighbours, spread, sum_over_segments, to_edges, to_nodes
+from beno.nn.segments import (
+    Slots,
+    Wiring,
+    activated_to_nodes,
+    over_neighbours,
+    spread,
+    sum_over_segments,
+    to_edges,
+    to_nodes,
+)
 from tests.learning import cohort_of, samples_of
 
 
@@ -37,16 +46,43 @@ def test_gradients_against_finite_differences(wiring):
     assert torch.autograd.gradcheck(lambda v: spread(v, segment, start) ** 2, (values,))
 
 
-def test_senders_and_weighted_neighbours(wiring):
+def test_weighted_neighbours(wiring):
     nodes, edges = len(wiring.start) - 1, len(wiring.receiver)
     values = torch.randn(nodes, 2, dtype=torch.float64, requires_grad=True)
     weight = torch.randn(edges, 1, dtype=torch.float64)
     weight = weight + weight[wiring.reverse]  # of both directions of an edge
-    torch.testing.assert_close(from_senders(values, wiring), values[wiring.sender])
-    looped = torch.zeros_like(values).index_add(0, wiring.receiver, weight * values[wiring.sender])
-    torch.testing.assert_close(over_neighbours(values, weight, wiring), looped)
-    assert torch.autograd.gradcheck(lambda v: from_senders(v, wiring) ** 2, (values,), fast_mode=True)
-    assert torch.autograd.gradcheck(lambda v: over_neighbours(v, weight, wiring) ** 2, (values,), fast_mode=True)
+    for weights in (weight, None):
+        each = values[wiring.sender] * (1 if weights is None else weights)
+        looped = torch.zeros_like(values).index_add(0, wiring.receiver, each)
+        torch.testing.assert_close(over_neighbours(values, weights, wiring), looped)
+        assert torch.autograd.gradcheck(
+            lambda v, w=weights: over_neighbours(v, w, wiring) ** 2, (values,), fast_mode=True
+        )
+
+
+def test_edges_as_a_rectangle(wiring):
+    """What edges have, or their senders, added up over a node's slots is what is added up over its edges."""
+    nodes, edges = len(wiring.start) - 1, len(wiring.receiver)
+    degree = wiring.start.diff()
+    slots = Slots.of(wiring, int(degree.max()))
+    at_edges = torch.randn(edges, 2, dtype=torch.float64, requires_grad=True)
+    at_nodes = torch.randn(nodes, 2, dtype=torch.float64, requires_grad=True)
+    filled, from_senders = slots.fill(at_edges), slots.fill_from_senders(at_nodes)
+    assert filled.shape == from_senders.shape == (nodes, degree.max(), 2)
+    torch.testing.assert_close(filled.sum(dim=1), to_nodes(at_edges, wiring))
+    torch.testing.assert_close(from_senders.sum(dim=1), over_neighbours(at_nodes, None, wiring))
+    empty = torch.arange(int(degree.max())) >= degree[:, None]
+    assert empty.any() and not filled[empty].any() and not from_senders[empty].any()
+    assert torch.autograd.gradcheck(lambda v: slots.fill(v) ** 2, (at_edges,), fast_mode=True)
+    assert torch.autograd.gradcheck(lambda v: slots.fill_from_senders(v) ** 2, (at_nodes,), fast_mode=True)
+
+
+def test_what_is_activated_as_it_is_added_up(wiring):
+    at_edges = torch.randn(len(wiring.receiver), 2, dtype=torch.float64, requires_grad=True)
+    torch.testing.assert_close(
+        activated_to_nodes(at_edges, wiring), to_nodes(torch.nn.functional.silu(at_edges), wiring)
+    )
+    assert torch.autograd.gradcheck(lambda v: activated_to_nodes(v, wiring) ** 2, (at_edges,), fast_mode=True)
 
 
 def test_a_repeated_wiring_is_as_many_graphs_apart(wiring):

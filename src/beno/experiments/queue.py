@@ -46,9 +46,6 @@ DONE, SHARE = "done.json", "share.json"
 GPU_SECONDS = 300.0
 SECONDS_BETWEEN_LINES = 60.0  # that tell how a training goes
 
-# Beside its products, which keep all of a GPU busy, others hardly move: an H200 gave them a tenth of their pace.
-FILLS_A_DEVICE = ("gkn",)
-
 # Sizes at which every part of every table runs in a few seconds on a CPU.
 SMALL: dict[str, dict[str, Any]] = {
     "beno": {"width": 8, "steps": 2},
@@ -182,14 +179,6 @@ class Queue:
             return None
         return shipped.load(training.ships_as, self.device_name)
 
-    @contextmanager
-    def _device(self, model: str) -> Iterator[None]:
-        """Alone on it, or beside others, once those who were there before make room. A CPU has cores for each."""
-        alone = model in FILLS_A_DEVICE and self.device_name == "cuda"
-        with open(self.folder / "device.lock", "w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
-            yield
-
     def _name(self, training: Training) -> str:
         return "smoke-" * self.effort.smoke + training.name
 
@@ -225,7 +214,7 @@ class Queue:
                 share.count_until(record.seconds)
                 say_how_it_goes(f"{training.name}: epoch {record.epoch} of {config.epochs}, {record.losses}")
 
-            with self._device(training.model), share.working(run.seconds):
+            with share.working(run.seconds):
                 outcome = run.train(
                     on_epoch,
                     max(0.0, deadline - time.monotonic()),

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -25,7 +25,7 @@ from beno.batch import Batch, Cohort
 from beno.dataset import Metadata
 from beno.errors import BenoError
 from beno.models.nodes import node_columns, node_features, settings_for
-from beno.nn.segments import Wiring, from_senders, to_edges, to_nodes
+from beno.nn.segments import Slots, over_neighbours, to_edges
 from beno.sample import Sample
 from beno.scaling import Scales
 from beno.variety import Variety
@@ -93,31 +93,11 @@ class GKN(nn.Module):
         degree = (wiring.start[1:] - wiring.start[:-1]).clamp(min=1)[:, None]
         nodes = self.lift(features)
         for _ in range(self.config.depth):
-            sent = from_senders(nodes, wiring).to(hidden.dtype)
-            received = KernelSum.apply(hidden, slots.fill(sent), self.matrix.weight.to(hidden.dtype))
-            received = received + self.mean_matrix(to_nodes(sent, wiring))
+            sending = nodes.to(hidden.dtype)
+            received = KernelSum.apply(hidden, slots.fill_from_senders(sending), self.matrix.weight.to(hidden.dtype))
+            received = received + self.mean_matrix(over_neighbours(sending, None, wiring))
             nodes = functional.relu(self.root(nodes) + received / degree)
         return self.project(nodes).float().T
-
-
-@dataclass(frozen=True, eq=False)
-class Slots:
-    """Edges as a rectangle: a row for every receiver, as long as the most neighbours that a node has."""
-
-    place: Int[Tensor, " e"]
-    nodes: int
-    most: int
-
-    @classmethod
-    def of(cls, wiring: Wiring, most: int) -> "Slots":
-        number = torch.arange(len(wiring.receiver), device=wiring.receiver.device) - wiring.start[wiring.receiver]
-        # A node of padding may have more edges than fit; whatever it has is not looked at.
-        return cls(wiring.receiver * most + number.clamp(max=most - 1), len(wiring.start) - 1, most)
-
-    def fill(self, values: Float[Tensor, "e c"]) -> Float[Tensor, "n most c"]:
-        """Zero where there is no edge."""
-        empty = values.new_zeros(self.nodes * self.most, values.shape[1])
-        return empty.index_copy(0, self.place, values).view(self.nodes, self.most, -1)
 
 
 class KernelSum(torch.autograd.Function):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -20,12 +20,15 @@ from beno.dataset import Metadata
 from beno.errors import BenoError
 from beno.models.nodes import node_columns, node_features, offsets, settings_for
 from beno.nn.branch import BranchLinear, BranchMLP
-from beno.nn.segments import gathered, spread, to_nodes
+from beno.nn.segments import Wiring, activated_to_nodes, gathered, spread
 from beno.sample import Sample
 from beno.scaling import Scales
 from beno.variety import Variety
 
 EPSILON = 1e-5
+
+# Which sample every node belongs to, and where each one's nodes begin.
+Samples = tuple[Int[Tensor, " n"], Int[Tensor, " s_plus_one"]]
 
 
 @dataclass(frozen=True)
@@ -57,14 +60,15 @@ class Step(nn.Module):
         self.update = BranchMLP(1, (width, width), width, width, layers=2)
         self.gain, self.shift = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
 
-    def forward(self, nodes: Float[Tensor, "n c"], edges: Float[Tensor, "e 4"], batch: Batch) -> Float[Tensor, "n c"]:
-        wiring = batch.wiring
+    def forward(
+        self, nodes: Float[Tensor, "n c"], edges: Float[Tensor, "e 4"], wiring: Wiring, samples: Samples
+    ) -> Float[Tensor, "n c"]:
         ends = self.from_receiver(nodes), self.from_sender(nodes), wiring
-        messages = functional.silu(self.message(edges, from_nodes=ends))
+        messages = self.message(edges, from_nodes=ends)  # before the activation
         degree = (wiring.start[1:] - wiring.start[:-1]).clamp(min=1)[:, None]
-        received = to_nodes(messages, wiring) / degree
+        received = activated_to_nodes(messages, wiring) / degree
         nodes = nodes + functional.silu(self.update(nodes, received))
-        return instance_norm(nodes.float(), batch) * self.gain + self.shift
+        return instance_norm(nodes.float(), self.gain, self.shift, samples)
 
 
 class MPPDE(nn.Module):
@@ -93,29 +97,30 @@ class MPPDE(nn.Module):
         wiring = batch.wiring
         edges = torch.cat([offsets(batch), given[wiring.receiver] - given[wiring.sender]], dim=1)
         nodes = self.encode(node_features(batch, self.config.coefficient, self.config.kinds))
+        samples = samples_of(batch)
         for step in self.steps:
-            nodes = step(nodes, edges, batch)
+            nodes = step(nodes, edges, wiring, samples)
         return self.decode(nodes).float().T
 
 
-def instance_norm(nodes: Float[Tensor, "n c"], batch: Batch) -> Float[Tensor, "n c"]:
-    """Over the nodes of each sample; padding is not counted."""
-    real = None if batch.real_point is None else batch.real_point[:, None].to(nodes.dtype)
-
-    def mean(values: Tensor) -> Tensor:
-        total = sample_sum(values if real is None else values * real, batch)
-        return total / count
-
-    ones = torch.ones_like(nodes[:, :1]) if real is None else real
-    count = sample_sum(ones, batch).clamp(min=1)
-    centred = nodes - mean(nodes)
-    return centred * torch.rsqrt(mean(centred.square()) + EPSILON)
+def instance_norm(nodes: Float[Tensor, "n c"], gain: Tensor, shift: Tensor, samples: Samples) -> Float[Tensor, "n c"]:
+    """Over the nodes of each sample."""
+    _, start = samples
+    count = start.diff().clamp(min=1)[:, None]
+    centred = nodes - spread(gathered(nodes, *samples) / count, *samples)
+    variance = gathered(centred.square(), *samples) / count
+    return torch.addcmul(shift, centred, spread(gain * torch.rsqrt(variance + EPSILON), *samples))
 
 
-def sample_sum(values: Float[Tensor, "n c"], batch: Batch) -> Float[Tensor, "n c"]:
-    """Each sample's sum, at every one of its nodes."""
-    where = (batch.sample, batch.sample_start)
-    return spread(gathered(values, *where), *where)
+def samples_of(batch: Batch) -> Samples:
+    """Padding is one more sample."""
+    if batch.real_point is None:
+        return batch.sample, batch.sample_start
+    start = batch.sample_start
+    return (
+        torch.where(batch.real_point, batch.sample, len(batch)),
+        torch.cat([start[:-1], batch.real_point.sum()[None], start[-1:]]),
+    )
 
 
 def _two_layers(inputs: int, width: int, outputs: int) -> nn.Sequential:

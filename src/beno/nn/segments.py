@@ -51,9 +51,14 @@ def sum_over_segments(
     start: Int[Tensor, " n_plus_one"],
     order: Int[Tensor, " e"] | None = None,
     weight: Float[Tensor, "e 1"] | None = None,
+    activate: bool = False,
 ) -> Float[Tensor, "n c"]:
     """Sums of consecutive rows: segment i is the rows start[i] to start[i + 1], of ``values`` or of ``values[order]``,
-    each times its weight if there are some."""
+    each times its weight if there are some; of what SiLU makes of them, if told to."""
+    fused = _fused_for(values)
+    if fused is not None:
+        return fused.segment_sum(values.contiguous(), start, order, weight, activate)
+    values = functional.silu(values) if activate else values
     if not values.is_cuda:
         # Gathers, weighs and adds in one pass over what is in the cache; segment_reduce takes 15 to 200 times as long.
         rows = torch.arange(len(values)) if order is None else order
@@ -61,12 +66,25 @@ def sum_over_segments(
         return functional.embedding_bag(
             rows, values, start, mode="sum", per_sample_weights=weights, include_last_offset=True
         )
-    fused = fused_kernels() if values.shape[1].bit_count() == 1 else None
-    if fused is not None:
-        return fused.segment_sum(values.contiguous(), start, order, weight)
     values = values if order is None else values.index_select(0, order)
     values = values if weight is None else weight * values
     return torch.segment_reduce(values, "sum", offsets=start, axis=0, unsafe=True, initial=0.0)
+
+
+def _fused_for(values: Tensor) -> ModuleType | None:
+    return fused_kernels() if values.is_cuda and values.shape[1].bit_count() == 1 else None
+
+
+def _rows_of(
+    values: Float[Tensor, "n c"], index: Int[Tensor, " e"], some_missing: bool = False
+) -> Float[Tensor, "e c"]:
+    """``values[index]``; zero at -1, if some are."""
+    fused = _fused_for(values)
+    if fused is not None:
+        return fused.gather(values.contiguous(), index)
+    if not some_missing:
+        return values.index_select(0, index)
+    return values.index_select(0, index.clamp(min=0)).masked_fill_((index < 0)[:, None], 0)
 
 
 class _ToEdges(torch.autograd.Function):
@@ -81,6 +99,9 @@ class _ToEdges(torch.autograd.Function):
         start: Tensor,
     ) -> Tensor:
         ctx.save_for_backward(reverse, start)
+        fused = _fused_for(at_receiver)
+        if fused is not None and at_receiver.dtype == at_sender.dtype:
+            return fused.gather(at_receiver.contiguous(), receiver, at_sender.contiguous(), sender)
         return at_receiver.index_select(0, receiver) + at_sender.index_select(0, sender)
 
     @staticmethod
@@ -101,7 +122,7 @@ class _ToSegments(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         (receiver,) = ctx.saved_tensors
-        return gradients[0].index_select(0, receiver), None, None
+        return _rows_of(gradients[0], receiver), None, None
 
 
 def to_edges(
@@ -116,26 +137,84 @@ def to_nodes(values: Float[Tensor, "e c"], wiring: Wiring) -> Float[Tensor, "n c
     return _ToSegments.apply(values, wiring.receiver, wiring.start)
 
 
-class _FromSenders(torch.autograd.Function):
+class _ActivatedToNodes(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, nodes: Tensor, sender: Tensor, reverse: Tensor, start: Tensor) -> Tensor:
-        ctx.save_for_backward(reverse, start)
-        return nodes.index_select(0, sender)
+    def forward(ctx: Any, values: Tensor, receiver: Tensor, start: Tensor) -> Tensor:
+        ctx.save_for_backward(values, receiver)
+        return sum_over_segments(values, start, activate=True)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
-        reverse, start = ctx.saved_tensors
-        return sum_over_segments(gradients[0], start, reverse), None, None, None
+        values, receiver = ctx.saved_tensors
+        fused = _fused_for(values)
+        if fused is not None:
+            return fused.gather(gradients[0].contiguous(), receiver, at_slope_of=values.contiguous()), None, None
+        gate = values.sigmoid()
+        return gradients[0].index_select(0, receiver) * gate * (1 + values * (1 - gate)), None, None
 
 
-def from_senders(nodes: Float[Tensor, "n c"], wiring: Wiring) -> Float[Tensor, "e c"]:
-    """What each edge's sender has to say."""
-    return _FromSenders.apply(nodes, wiring.sender, wiring.reverse, wiring.start)
+def activated_to_nodes(values: Float[Tensor, "e c"], wiring: Wiring) -> Float[Tensor, "n c"]:
+    """The sum over each node's incoming edges of what SiLU makes of them."""
+    return _ActivatedToNodes.apply(values, wiring.receiver, wiring.start)
+
+
+@dataclass(frozen=True, eq=False)
+class Slots:
+    """Edges as a rectangle: a row for every receiver, as long as the most neighbours that a node has."""
+
+    edge: Int[Tensor, " n_most"]  # which one is in a slot, and its sender; -1 where there is none
+    sender: Int[Tensor, " n_most"]
+    place: Int[Tensor, " e"]  # the slot of each edge, and of its reverse
+    place_of_reverse: Int[Tensor, " e"]
+    start: Int[Tensor, " n_plus_one"]
+    most: int
+
+    @classmethod
+    def of(cls, wiring: Wiring, most: int) -> "Slots":
+        """A node of padding may have more edges than fit; whatever it has is not looked at."""
+        start = wiring.start
+        edge = start[:-1, None] + torch.arange(most, device=start.device)
+        edge = torch.where(edge < start[1:, None], edge, -1).flatten()
+        sender = torch.where(edge < 0, -1, wiring.sender[edge.clamp(min=0)])
+        number = torch.arange(len(wiring.receiver), device=start.device) - start[wiring.receiver]
+        place = wiring.receiver * most + number.clamp(max=most - 1)
+        return cls(edge, sender, place, place[wiring.reverse], start, most)
+
+    def fill(self, values: Float[Tensor, "e c"]) -> Float[Tensor, "n most c"]:
+        """With what edges have, and zero where there is none."""
+        return _Filled.apply(values, self.edge, self.place).unflatten(0, (-1, self.most))
+
+    def fill_from_senders(self, nodes: Float[Tensor, "n c"]) -> Float[Tensor, "n most c"]:
+        """With what their senders have."""
+        filled = _FilledFromSenders.apply(nodes, self.sender, self.place_of_reverse, self.start)
+        return filled.unflatten(0, (-1, self.most))
+
+
+class _Filled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, edge: Tensor, place: Tensor) -> Tensor:
+        ctx.save_for_backward(place)
+        return _rows_of(values, edge, some_missing=True)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        return _rows_of(gradients[0], *ctx.saved_tensors), None, None
+
+
+class _FilledFromSenders(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, nodes: Tensor, sender: Tensor, place_of_reverse: Tensor, start: Tensor) -> Tensor:
+        ctx.save_for_backward(start, place_of_reverse)
+        return _rows_of(nodes, sender, some_missing=True)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        return sum_over_segments(gradients[0], *ctx.saved_tensors), None, None, None
 
 
 class _OverNeighbours(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, nodes: Tensor, weight: Tensor, sender: Tensor, start: Tensor) -> Tensor:
+    def forward(ctx: Any, nodes: Tensor, weight: Tensor | None, sender: Tensor, start: Tensor) -> Tensor:
         ctx.save_for_backward(start, sender, weight)
         return sum_over_segments(nodes, start, sender, weight)
 
@@ -144,9 +223,11 @@ class _OverNeighbours(torch.autograd.Function):
         return sum_over_segments(gradients[0], *ctx.saved_tensors), None, None, None
 
 
-def over_neighbours(nodes: Float[Tensor, "n c"], weight: Float[Tensor, "e 1"], wiring: Wiring) -> Float[Tensor, "n c"]:
-    """Weighted sums of what each node's neighbours have. A weight must be that of the reverse edge too: then this is a
-    symmetric matrix, and its own gradient."""
+def over_neighbours(
+    nodes: Float[Tensor, "n c"], weight: Float[Tensor, "e 1"] | None, wiring: Wiring
+) -> Float[Tensor, "n c"]:
+    """Sums of what each node's neighbours have, each times its weight if there are some. A weight must be that of the
+    reverse edge too: then this is a symmetric matrix, and its own gradient."""
     return _OverNeighbours.apply(nodes, weight, wiring.sender, wiring.start)
 
 
@@ -161,7 +242,7 @@ class _Spread(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, values: Tensor, segment: Tensor, start: Tensor) -> Tensor:
         ctx.save_for_backward(start)
-        return values.index_select(0, segment)
+        return _rows_of(values, segment)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
