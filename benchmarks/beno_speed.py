@@ -41,9 +41,9 @@ def operations(config: BENOConfig, points: float, edges: float, panels: int) -> 
 
 def bytes_moved(config: BENOConfig, edges: float) -> float:
     """The fewest bytes of one training step over one sample: every layer on edges reads and writes each of its
-    tensors once forward, and backward reads the gradient and the input twice and writes one gradient."""
+    tensors once forward, and backward reads the gradient and the input and writes one gradient."""
     layers = config.mlp_layers * config.steps + (config.mlp_layers + 1) * (config.steps - 1)
-    return config.branches * edges * config.width * 2 * layers * (2 + 5)
+    return config.branches * edges * config.width * 2 * layers * (2 + 3)
 
 
 def ceilings(device: torch.device) -> tuple[float, float]:

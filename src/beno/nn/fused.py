@@ -15,10 +15,10 @@ import triton.language as tl
 from torch import Tensor
 
 # Rows that a program works on at a time, and its warps.
-FORWARD_TILE, BACKWARD_TILE, NORM_TILE, GATHER_TILE = (64, 4), (64, 8), (8, 2), 32
+FORWARD_TILE, BACKWARD_TILE, NORM_TILE = (64, 4), (64, 8), (8, 2)
 FORWARD_PROGRAMS, BACKWARD_PROGRAMS = 2, 1  # for each processor: they keep their weights while tiles pass by
 ROWS_A_CHUNK = 128  # least, for each partial sum of a weight's gradient
-ROWS_OF_A_SUM = 16  # that are loaded at once
+GATHERED_AT_ONCE, SUMMED_AT_ONCE = 4096, 2048  # numbers that a program loads
 LONG_SEGMENT, MOST_PIECES = 64, 32  # rows from which on a sum is split, and into how many
 NORM_PROGRAMS = 512
 NORM_EPSILON = 1e-5
@@ -310,7 +310,7 @@ def segment_sum(
     out = values.new_empty(segments, pieces, width, dtype=values.dtype if pieces == 1 else torch.float32)
     _segment_sum_kernel[(segments, pieces)](
         out, values, start, start if order is None else order, values if weight is None else weight,
-        order is not None, weight is not None, activate, width, ROWS_OF_A_SUM, num_warps=1,
+        order is not None, weight is not None, activate, width, max(1, min(16, SUMMED_AT_ONCE // width)), num_warps=1,
     )  # fmt: skip
     return out[:, 0] if pieces == 1 else out.sum(dim=1).to(values.dtype)
 
@@ -320,11 +320,13 @@ def gather(
 ) -> Tensor:
     """``a[here] + c[there]``, times the activation's slope; zero where there is no row, at -1. The library's own takes
     three times as long."""
-    out = a.new_empty(len(here), a.shape[1])
-    _gather_kernel[(triton.cdiv(len(here), GATHER_TILE),)](
+    width = a.shape[1]
+    out = a.new_empty(len(here), width)
+    block = max(1, min(64, GATHERED_AT_ONCE // width))
+    _gather_kernel[(triton.cdiv(len(here), block),)](
         out, a, here, a if c is None else c, here if there is None else there,
         a if at_slope_of is None else at_slope_of, len(here),
-        c is not None, at_slope_of is not None, a.shape[1], GATHER_TILE,
+        c is not None, at_slope_of is not None, width, block,
     )  # fmt: skip
     return out
 
