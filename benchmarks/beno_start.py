@@ -1,5 +1,6 @@
-"""How many epochs a small BENO takes until it learns anything of the boundary: with Dirichlet walls, with Neumann walls,
-and with these without symmetries.
+"""How many epochs a small BENO takes until it learns anything of the boundary.
+
+With Dirichlet walls, with Neumann walls, and with these without symmetries.
 
 Training and validation by epoch are recorded, for squares with cut corners at 8². It takes a quarter of an hour of a
 core.

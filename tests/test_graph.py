@@ -8,7 +8,12 @@ from scipy.spatial import Delaunay
 
 from beno.errors import BenoError
 from beno.geometry import Domain
-from beno.graph import build_graph
+from beno.graph import build_ball_graph, build_graph
+
+
+def test_a_radius_that_joins_nothing_is_refused():
+    with pytest.raises(BenoError, match=r"no two of the 3 points are within a radius of 0\.1"):
+        build_ball_graph(np.array([[0.0, 0.0], [0.5, 0.0], [0.0, 0.5]]), 0.1)
 
 
 def edge_set(graph):

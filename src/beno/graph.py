@@ -41,7 +41,10 @@ def build_ball_graph(points: Float[np.ndarray, "n 2"], radius: float) -> Graph:
     """All pairs of points within the radius of each other."""
     if len(points) == 0 or not radius > 0:
         raise BenoError(f"a graph needs at least 1 point and a positive radius, not {len(points)} and {radius}")
-    return _graph_of(cKDTree(points).query_pairs(radius, output_type="ndarray").astype(np.int64), len(points))
+    pairs = cKDTree(points).query_pairs(radius, output_type="ndarray").astype(np.int64)
+    if not len(pairs):
+        raise BenoError(f"no two of the {len(points)} points are within a radius of {radius}; a larger one joins some")
+    return _graph_of(pairs, len(points))
 
 
 def _graph_of(pairs: Int[np.ndarray, "m 2"], n: int) -> Graph:

@@ -295,7 +295,7 @@ class Run:
             ("training", _fixed(header.training), _fixed(self.header.training)),
         ):
             if stored != given:
-                raise BenoError(f"{self.folder} was begun with another {what}: {_difference(stored, given)}")
+                raise BenoError(f"{self.folder} was begun with another {what}: {difference(stored, given)}")
         wanted = {"seconds", *(f"model.{name}" for name in self.network.state_dict())}
         for name, _ in self.network.named_parameters():
             wanted |= {f"optimizer.{key}.{name}" for key in OPTIMIZER_STATE}
@@ -396,14 +396,14 @@ def _require_fit(origin: Header, wanted: dict[str, Any]) -> None:
             raise BenoError(f"the weights to start from have {name} {known.get(name)}, where {value} is needed")
 
 
-def _difference(stored: Any, given: Any) -> str:
+def difference(stored: Any, given: Any) -> str:
     """What two settings, or sets of them, differ in."""
     if is_dataclass(stored) and is_dataclass(given):
         stored, given = asdict(stored), asdict(given)  # type: ignore[arg-type]
     if not isinstance(stored, dict) or not isinstance(given, dict):
-        return f"{stored}, where {given} is given now"
+        return f"{stored}, where {given} is asked for"
     names = [name for name in {**stored, **given} if stored.get(name) != given.get(name)]
-    return ", ".join(f"{name} {stored.get(name)}, where {given.get(name)} is given now" for name in names)
+    return ", ".join(f"{name} {stored.get(name)}, where {given.get(name)} is asked for" for name in names)
 
 
 def _fixed(training: dict[str, Any]) -> dict[str, Any]:

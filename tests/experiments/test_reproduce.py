@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from beno import paper, shipped
 from beno.checkpoint import load
@@ -20,6 +21,7 @@ from beno.errors import BenoError
 from beno.experiments.cells import Cells
 from beno.experiments.figures import COMPARISONS
 from beno.experiments.pages import as_latex, as_markdown, write_pages
+from beno.experiments.queue import SMALL as MINIATURE
 from beno.experiments.queue import Effort, Queue
 from beno.experiments.sharing import Share
 from beno.experiments.tables import TABLES
@@ -34,7 +36,9 @@ WHOLE = TABLES["darcy_train_4_corners"]
 SMALL = replace(WHOLE, columns={name: WHOLE.columns[name] for name in ("4-Corners", "No-Corner")})
 
 
-FIGURES = {"relative_l2": 0.1, "relative_l2_deviation": 0.01, "mae": 0.1, "mae_deviation": 0.01}
+FIGURES = {"samples": 100, "relative_l2": 0.1, "relative_l2_deviation": 0.01, "mae": 0.1, "mae_deviation": 0.01}
+TRAINED = {"model": "mp-pde", "epochs": 2, "best_epoch": 1, "seconds": 3.0, "device_seconds": 3.0, "parameters": 9}
+TRAINED |= {"seed": 0, "device": {"cpu": "one", "gpu": None}}
 
 
 def queue_in(folder):
@@ -295,15 +299,26 @@ class TestBadInput:
         queue = queue_in(tmp_path)
         path = queue.cells.path(SMALL, SMALL.rows[0], "4-Corners")
         path.parent.mkdir(parents=True)
-        path.write_text(
-            json.dumps({"format": "beno-cell", "version": 1, "smoke": True, "figures": {}, "trained": {}} | change)
-        )
+        whole = {"format": "beno-cell", "version": 1, "smoke": True, "table": SMALL.name, "row": SMALL.rows[0].label}
+        whole |= {"column": "4-Corners", "figures": FIGURES, "trained": TRAINED}
+        path.write_text(json.dumps(whole | change))
         with pytest.raises(BenoError, match=message):
             queue.fill([SMALL], float("inf"))
-        for rest in ({}, {"figures": {}, "trained": []}, {"figures": {}, "trained": {"stopped": True}}):
-            path.write_text(json.dumps({"format": "beno-cell", "version": 1, "smoke": True} | rest))
+        for damage in (
+            {"figures": {}},
+            {"figures": FIGURES | {"mae": "0.1"}},
+            {"figures": FIGURES | {"relative_l2": float("nan")}},
+            {"trained": []},
+            {"trained": {"stopped": True}},
+            {"trained": TRAINED | {"parameters": None}},
+            {"trained": TRAINED | {"device": None}},
+        ):
+            path.write_text(json.dumps(whole | damage))
             with pytest.raises(BenoError, match="is damaged"):
                 queue.fill([SMALL], float("inf"))
+        path.write_text(json.dumps(whole | {"row": "GKN"}))
+        with pytest.raises(BenoError, match="is the cell of another place"):
+            queue.fill([SMALL], float("inf"))
         path.write_text("{")
         with pytest.raises(BenoError, match="cannot be read"):
             queue.fill([SMALL], float("inf"))
@@ -345,7 +360,7 @@ def test_one_model_of_several_tables(tmp_path):
     assert not (tmp_path / "results").exists(), "smoke stays away from real results"
     assert {cell["trained"]["epochs"] for cell in cells} == {2}
     refused(beno(*words, "--only", "beno2", cwd=tmp_path), "no model 'beno2'")
-    assert "0 of 0 cells" in beno("reproduce", "sensitivity", "--only", "fno", cwd=tmp_path).stdout
+    refused(beno("reproduce", "sensitivity", "--only", "fno", cwd=tmp_path), "sensitivity has no row of fno")
 
 
 def test_spoilt_data_are_the_right_ones_with_wrong_walls(tmp_path):
@@ -391,6 +406,29 @@ def test_a_training_ends_when_it_has_had_its_share(tmp_path):
         assert 0.5 <= trained["device_seconds"] < 0.8 * trained["seconds"]
 
 
+def test_fewer_epochs_than_a_table_has_are_to_go_on(tmp_path):
+    """--epochs 1 fills a cell for now; told of more, the training goes on to where an unbroken one ends."""
+    table = replace(SMALL, rows=tuple(row for row in SMALL.rows if row.training.model == "mp-pde"))
+    row, tiny = table.rows[0], replace(Effort(), samples=12, test_samples=2)
+
+    def fill(folder, epochs):
+        queue = Queue(tmp_path / folder, tmp_path / folder / "results", replace(tiny, epochs=epochs), "cpu")
+        standing = queue.fill([table], float("inf"))
+        return standing, {column: cell["trained"] for column, cell in queue.cells.of_row(table, row).items()}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Effort, "settings", lambda effort, training: MINIATURE[training.model])
+        standing, once = fill("runs", 1)
+        assert standing.missing == 0 and standing.to_go_on == 2
+        assert {trained["stopped"] for trained in once.values()} == {True}
+        again, the_same = fill("runs", 1)
+        assert again == standing and the_same == once
+        _, longer = fill("runs", 2)
+        _, unbroken = fill("other", 2)
+    for column, trained in longer.items():
+        assert trained["epochs"] == 2 and trained["best_epoch"] == unbroken[column]["best_epoch"]
+
+
 def test_a_row_that_fails_does_not_keep_the_others(tmp_path):
     queue = queue_in(tmp_path)
     broken = queue.folder_of(SMALL.rows[0].training)
@@ -398,6 +436,33 @@ def test_a_row_that_fails_does_not_keep_the_others(tmp_path):
     (broken / "state.safetensors").write_text("no state")
     standing = queue.fill([SMALL], float("inf"))
     assert standing.missing == 2 and len(standing.failed) == 1 and SMALL.rows[0].label in standing.failed[0]
+
+
+def test_a_row_that_has_no_room_does_not_keep_the_others(tmp_path, monkeypatch):
+    train = Queue._train
+
+    def no_room_for_beno(queue, training, *rest):
+        if training.model == "beno":
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB\nmore of it")
+        return train(queue, training, *rest)
+
+    monkeypatch.setattr(Queue, "_train", no_room_for_beno)
+    standing = queue_in(tmp_path).fill([SMALL], float("inf"))
+    assert standing.missing == 2
+    assert [line.split(": ", 1)[1] for line in standing.failed] == ["CUDA out of memory. Tried to allocate 2 GiB"]
+
+
+def test_weights_that_are_gone_are_told(filled, tmp_path):
+    shutil.copytree(filled / "runs", tmp_path / "runs")
+    queue = Queue(tmp_path / "runs", tmp_path / "results", Effort.least(), "cpu")
+    (queue.folder_of(SMALL.rows[0].training) / BEST).unlink()
+    standing = queue.fill([SMALL], float("inf"))
+    assert standing.missing == 2 and "is done, but has no best.safetensors" in standing.failed[0]
+
+
+def test_a_device_that_is_not_there_is_refused_at_once(tmp_path):
+    refused(beno("reproduce", "all", "--smoke", "--device", "tpu", cwd=tmp_path), "there is no device 'tpu'")
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_was_trained_otherwise_is_not_taken(filled, tmp_path):

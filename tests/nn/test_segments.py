@@ -77,12 +77,17 @@ def test_edges_as_a_rectangle(wiring):
     assert torch.autograd.gradcheck(lambda v: slots.fill_from_senders(v) ** 2, (at_nodes,), fast_mode=True)
 
 
-def test_what_is_activated_as_it_is_added_up(wiring):
-    at_edges = torch.randn(len(wiring.receiver), 2, dtype=torch.float64, requires_grad=True)
-    torch.testing.assert_close(
-        activated_to_nodes(at_edges, wiring), to_nodes(torch.nn.functional.silu(at_edges), wiring)
-    )
-    assert torch.autograd.gradcheck(lambda v: activated_to_nodes(v, wiring) ** 2, (at_edges,), fast_mode=True)
+@pytest.mark.parametrize(("dtype", "close"), [(torch.float32, 1e-6), (torch.bfloat16, 2e-2)])
+def test_what_is_activated_as_it_is_added_up(wiring, dtype, close):
+    exact = torch.randn(len(wiring.receiver), 4, requires_grad=True)
+    rounded = exact.detach().to(dtype).requires_grad_()
+    ours, theirs = activated_to_nodes(rounded, wiring), to_nodes(torch.nn.functional.silu(exact), wiring)
+    along = torch.randn_like(theirs)
+    (gradient,) = torch.autograd.grad((ours.float() * along).sum(), rounded)
+    (expected,) = torch.autograd.grad((theirs * along).sum(), exact)
+    assert ours.dtype == gradient.dtype == dtype
+    for one, other in ((ours, theirs), (gradient, expected)):
+        assert (one.float() - other).abs().max() <= close * other.abs().max()
 
 
 def test_a_repeated_wiring_is_as_many_graphs_apart(wiring):

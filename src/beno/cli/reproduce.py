@@ -66,6 +66,8 @@ def reproduce(
         require_model(model)
     whole = list(TABLES.values()) if "all" in names else [TABLES[name] for name in dict.fromkeys(names)]
     chosen = [table.of_models(only) for table in whole] if only else whole
+    if not any(table.rows for table in chosen):
+        raise BenoError(f"{', '.join(names)} has no row of {', '.join(only or [])}")
     for place in (pages, figures):
         if place is not None and place.exists() and not place.is_dir():
             raise BenoError(f"cannot write to {place}: it is no folder")

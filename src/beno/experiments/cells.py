@@ -1,6 +1,8 @@
 """The cells of tables, one JSON file each: a figure, and all that is needed to find it again."""
 
 import json
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,9 @@ from beno.provenance import provenance
 
 FORMAT, VERSION = "beno-cell", 1
 
-TRAINED = {"model", "epochs", "best_epoch", "seconds", "device_seconds", "parameters", "seed", "device"}
+FIGURES = ("samples", "relative_l2", "relative_l2_deviation", "mae", "mae_deviation")
+NUMBERS = ("epochs", "best_epoch", "seconds", "device_seconds", "parameters", "seed")
+TRAINED = {"model", "device", *NUMBERS}
 
 Cell = dict[str, Any]
 
@@ -40,9 +44,11 @@ class Cells:
             raise BenoError(f"{path} has version {stored.get('version')}; this beno has {VERSION}: use another folder")
         if stored.get("smoke") != self.smoke:
             raise BenoError(f"{path} was {'' if stored.get('smoke') else 'not '}made with --smoke: use another folder")
-        trained = stored.get("trained")
-        if "figures" not in stored or not isinstance(trained, dict) or not trained.keys() >= TRAINED:
-            raise BenoError(f"{path} is damaged: it has no figures, or does not say where they come from")
+        here = {"table": table.name, "row": row.label, "column": column}
+        if here != {name: stored.get(name) for name in here}:
+            raise BenoError(f"{path} is the cell of another place: {', '.join(str(stored.get(name)) for name in here)}")
+        for name in _damaged(stored):
+            raise BenoError(f"{path} is damaged: {name} is not what it should be")
         return stored
 
     def write(self, table: Table, row: Row, column: str, facts: dict[str, Any]) -> None:
@@ -60,6 +66,19 @@ class Cells:
         """Those of a row that there are, by column."""
         cells = {column: self.read(table, row, column) for column in table.columns}
         return {column: cell for column, cell in cells.items() if cell is not None}
+
+
+def _damaged(cell: Cell) -> Iterator[str]:
+    """What is missing of what a page or a queue asks of a cell, or is of another kind."""
+    for place, names in (("figures", FIGURES), ("trained", NUMBERS)):
+        facts = cell.get(place)
+        for name in names:
+            value = facts.get(name) if isinstance(facts, dict) else None
+            if not isinstance(value, int | float) or not math.isfinite(value):
+                yield f"{place}.{name}"
+    for name, kind in (("model", str), ("device", dict)):
+        if not isinstance(cell.get("trained"), dict) or not isinstance(cell["trained"].get(name), kind):
+            yield f"trained.{name}"
 
 
 def _plain(text: str) -> str:

@@ -30,7 +30,7 @@ from beno.dataset import Block, Dataset, Metadata, write
 from beno.device import choose_device
 from beno.errors import BenoError
 from beno.evaluation import evaluate
-from beno.experiments.cells import Cell, Cells
+from beno.experiments.cells import TRAINED, Cell, Cells
 from beno.experiments.sharing import Share
 from beno.experiments.tables import TABLES, TEST_SEED, TRAINING_SEED, Row, Table, Training
 from beno.files import whole_file_or_none
@@ -40,7 +40,7 @@ from beno.provenance import provenance
 from beno.published import with_published_fault
 from beno.random_problems import Family
 from beno.recipe import PRESETS, TrainingConfig
-from beno.training import STATE, EpochRecord, Run, make_fabric, outcome_so_far
+from beno.training import STATE, EpochRecord, Run, difference, make_fabric, outcome_so_far
 
 DONE, SHARE = "done.json", "share.json"
 GPU_SECONDS = 300.0
@@ -104,6 +104,7 @@ class Standing:
 class Queue:
     def __init__(self, folder: Path, results: Path, effort: Effort, device: str = "auto") -> None:
         self.folder, self.effort, self.device = folder, effort, device
+        choose_device(device)  # one that is not there is refused before anything is done
         self.cells = Cells(results, effort.smoke)
         for place in (folder, folder / "data", results):
             try:
@@ -124,17 +125,17 @@ class Queue:
                 continue
             if time.monotonic() >= deadline:
                 break
-            with _lock(self.folder / f"{self._name(row.training)}.lock") as mine:
-                if not mine:
-                    held += 1
-                    continue
-                try:
+            try:
+                with _lock(self.folder / f"{self._name(row.training)}.lock") as mine:
+                    if not mine:
+                        held += 1
+                        continue
                     trained = self._train(row.training, deadline, say)
                     if trained is not None:
                         self._test(table, row, missing, trained, say)
-                except BenoError as error:
-                    failed.append(f"{table.name}, {row.label}: {error}")
-                    say(failed[-1])
+            except (BenoError, RuntimeError) as error:  # PyTorch's are of the second kind, as that memory is short
+                failed.append(f"{table.name}, {row.label}: {str(error).strip().splitlines()[0]}")
+                say(failed[-1])
         return replace(self.standing(tables), held=held, failed=tuple(failed))
 
     def standing(self, tables: list[Table]) -> Standing:
@@ -164,7 +165,7 @@ class Queue:
         """Unless the training has gone on since, for another table, and has better weights by now."""
         effort, of_cpu = self.effort, not trained["device"].get("gpu")
         seconds = 0.0 if of_cpu and self.device_name == "cuda" else trained["device_seconds"]  # a GPU's are worth more
-        enough = seconds >= effort.for_now or trained["epochs"] >= effort.epochs_for_now
+        enough = seconds >= effort.for_now or trained["epochs"] >= min(effort.epochs_for_now, effort.epochs)
         return enough and newest in (None, trained["best_epoch"])
 
     def folder_of(self, training: Training) -> Path:
@@ -198,9 +199,13 @@ class Queue:
             return not training.whole and share.seconds >= seconds
 
         def makes_room(epochs: int) -> bool:
-            return share.seconds >= effort.for_now or epochs >= effort.epochs_for_now or has_had_its_share()
+            enough = share.seconds >= effort.for_now or epochs >= min(effort.epochs_for_now, config.epochs)
+            return enough or has_had_its_share()
 
         resume = (folder / STATE).exists()
+        begun = checkpoint.load_header(folder / STATE).training.get("epochs") if resume else config.epochs
+        if begun != config.epochs and not config.first_restart:  # its rate would be another
+            raise BenoError(f"{folder} was begun as a run of {begun} epochs, not {config.epochs}: use another folder")
         before = outcome_so_far(folder, config.epochs) if resume and (folder / BEST).exists() else None
         if before is not None and makes_room(before.epochs):
             outcome = before
@@ -227,6 +232,8 @@ class Queue:
         stopped = not outcome.finished and not has_had_its_share()
         if stopped and not makes_room(outcome.epochs) and not effort.test_unfinished:
             return None
+        cut_short = not effort.smoke and config.epochs < Effort().config(training).epochs
+        stopped = stopped or cut_short
         best = LearnedOperator.load(folder / BEST)
         facts = {
             "model": training.model,
@@ -262,7 +269,8 @@ class Queue:
         self, table: Table, row: Row, columns: list[str], trained: dict[str, Any], say: Callable[[str], None]
     ) -> None:
         operator = self.operator_of(row.training)
-        assert operator is not None, "it was just trained"
+        if operator is None:
+            raise BenoError(f"{self.folder_of(row.training)} is done, but has no {BEST}: remove it, or bring that back")
         operator = AveragedOperator.of(operator) if row.averaged else operator
         trained_on = asdict(self.effort.family(row.training.family)) | {"spoilt": row.training.spoilt}
         for column in columns:
@@ -290,8 +298,9 @@ class Queue:
             elif not path.exists():
                 make(family, seed, samples, path)
         with Dataset(path) as dataset:
-            if replace(dataset.metadata, beno_version="") != replace(expected, beno_version=""):
-                raise BenoError(f"{path} holds {dataset.metadata}, where {expected} is needed: use another folder")
+            found = replace(dataset.metadata, beno_version=expected.beno_version)
+            if found != expected:
+                raise BenoError(f"{path} holds other data: {difference(found, expected)}: use another folder")
         return path
 
     @property
@@ -322,6 +331,8 @@ def _read_done(path: Path, settings: dict[str, Any], config: TrainingConfig) -> 
         facts = json.loads(path.read_text())
         # What an older version could not choose yet was the default.
         stored = {"settings": facts["settings"], **asdict(TrainingConfig()), **facts["training"]}
+        if missing := TRAINED - facts.keys():
+            raise KeyError(min(missing))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BenoError(f"{path} cannot be read: {error!r}") from error
     asked = {"settings": settings, **asdict(config)}

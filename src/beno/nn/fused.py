@@ -35,8 +35,8 @@ def fits(*sizes: int) -> bool:
 
 @triton.jit
 def _tanh(x):
-    """Of the special function unit, good to 11 bits: more than half precision has. An exponential and a division, as
-    the sigmoid is made of, take several times as long, and most of the kernels' time."""
+    """Of the special function unit, good to 11 bits, where bfloat16 has 8. An exponential and a division, as the
+    sigmoid is made of, take several times as long, and most of the kernels' time."""
     if INTERPRETED:
         return 2.0 * tl.sigmoid(2.0 * x) - 1.0
     return tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1)
@@ -173,7 +173,8 @@ def _gather_kernel(
     value = tl.load(a + from_a[:, None] * WIDTH + column, mask=mask & (from_a >= 0)[:, None], other=0.0).to(tl.float32)
     if SECOND:
         from_c = tl.load(there + row, mask=inside, other=0)
-        value += tl.load(c + from_c[:, None] * WIDTH + column, mask=mask, other=0.0).to(tl.float32)
+        mask_c = mask & (from_c >= 0)[:, None]
+        value += tl.load(c + from_c[:, None] * WIDTH + column, mask=mask_c, other=0.0).to(tl.float32)
     if SLOPE:
         value *= _slope(tl.load(x + row[:, None] * WIDTH + column, mask=mask, other=0.0).to(tl.float32))
     tl.store(out + row[:, None] * WIDTH + column, value.to(out.dtype.element_ty), mask=mask)
@@ -305,8 +306,9 @@ def segment_sum(
 ) -> Tensor:
     """Sums of consecutive rows of ``values``, or of ``values[order]``, each times its weight if there are some."""
     segments, width = len(start) - 1, values.shape[1]
+    weight = None if weight is None else weight.contiguous()
     rows = len(values) if order is None else len(order)
-    pieces = max(1, min(MOST_PIECES, triton.cdiv(rows, LONG_SEGMENT * segments)))
+    pieces = max(1, min(MOST_PIECES, triton.cdiv(rows, LONG_SEGMENT * max(1, segments))))
     out = values.new_empty(segments, pieces, width, dtype=values.dtype if pieces == 1 else torch.float32)
     _segment_sum_kernel[(segments, pieces)](
         out, values, start, start if order is None else order, values if weight is None else weight,

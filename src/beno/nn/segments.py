@@ -72,7 +72,9 @@ def sum_over_segments(
 
 
 def _fused_for(values: Tensor) -> ModuleType | None:
-    return fused_kernels() if values.is_cuda and values.shape[1].bit_count() == 1 else None
+    """The kernels add up in single precision, and take powers of two for widths."""
+    fits = values.is_cuda and values.shape[1].bit_count() == 1 and values.dtype != torch.float64
+    return fused_kernels() if fits else None
 
 
 def _rows_of(
@@ -149,13 +151,14 @@ class _ActivatedToNodes(torch.autograd.Function):
         fused = _fused_for(values)
         if fused is not None:
             return fused.gather(gradients[0].contiguous(), receiver, at_slope_of=values.contiguous()), None, None
-        gate = values.sigmoid()
-        return gradients[0].index_select(0, receiver) * gate * (1 + values * (1 - gate)), None, None
+        return torch.ops.aten.silu_backward(gradients[0].index_select(0, receiver), values), None, None
 
 
 def activated_to_nodes(values: Float[Tensor, "e c"], wiring: Wiring) -> Float[Tensor, "n c"]:
     """The sum over each node's incoming edges of what SiLU makes of them."""
-    return _ActivatedToNodes.apply(values, wiring.receiver, wiring.start)
+    if values.dtype in (torch.bfloat16, torch.float16):  # the kernels' SiLU is good enough for these
+        return _ActivatedToNodes.apply(values, wiring.receiver, wiring.start)
+    return to_nodes(functional.silu(values), wiring)
 
 
 @dataclass(frozen=True, eq=False)
