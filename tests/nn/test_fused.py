@@ -17,6 +17,7 @@ if not (torch.cuda.is_available() or INTERPRETED):
     pytest.skip("no GPU, and TRITON_INTERPRET is not set", allow_module_level=True)
 
 fused = pytest.importorskip("beno.nn.fused")
+fused_rows = pytest.importorskip("beno.nn.fused_rows")
 DEVICE = "cpu" if INTERPRETED else "cuda"
 
 
@@ -80,7 +81,7 @@ def test_a_weighted_sum_over_neighbours():
     start, sender = wiring.start.to(DEVICE), wiring.sender.to(DEVICE)
     values, weight = random(len(start) - 1, 32).detach(), random(len(sender), 1).detach()
     expected = torch.zeros_like(values).index_add(0, wiring.receiver.to(DEVICE), weight * values[sender])
-    assert worst([fused.segment_sum(values, start, sender, weight)], [expected]) < 1e-5
+    assert worst([fused_rows.segment_sum(values, start, sender, weight)], [expected]) < 1e-5
 
 
 def test_rows_gathered_from_one_place_or_two():
@@ -89,10 +90,10 @@ def test_rows_gathered_from_one_place_or_two():
     here, there = (torch.randint(-1, 50, (50,), device=DEVICE) for _ in range(2))
     from_a = torch.where((here < 0)[:, None], 0, a[here])
     gate = x.sigmoid()
-    assert worst([fused.gather(a, here)], [from_a]) < 1e-6
+    assert worst([fused_rows.gather(a, here)], [from_a]) < 1e-6
     from_c = torch.where((there < 0)[:, None], 0, c[there])
-    assert worst([fused.gather(a, here, c, there)], [from_a + from_c]) < 1e-6
-    assert worst([fused.gather(a, here, at_slope_of=x)], [from_a * gate * (1 + x * (1 - gate))]) < 2e-3
+    assert worst([fused_rows.gather(a, here, c, there)], [from_a + from_c]) < 1e-6
+    assert worst([fused_rows.gather(a, here, at_slope_of=x)], [from_a * gate * (1 + x * (1 - gate))]) < 2e-3
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -102,12 +103,12 @@ def test_sums_of_long_segments_are_made_in_pieces(dtype):
     values = torch.randn(1500, 16, device=DEVICE).to(dtype)
     segment = torch.repeat_interleave(start.diff())
     expected = torch.zeros(4, 16, device=DEVICE).index_add(0, segment, values.float())
-    ours = fused.segment_sum(values, start)
+    ours = fused_rows.segment_sum(values, start)
     assert ours.dtype == dtype
     assert worst([ours], [expected]) < (1e-5 if dtype == torch.float32 else 1e-2)
     if dtype == torch.float32:
         expected = torch.zeros(4, 16, device=DEVICE).index_add(0, segment, functional.silu(values))
-        assert worst([fused.segment_sum(values, start, activate=True)], [expected]) < 2e-3
+        assert worst([fused_rows.segment_sum(values, start, activate=True)], [expected]) < 2e-3
 
 
 @pytest.mark.parametrize("activate", [False, True])

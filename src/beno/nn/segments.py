@@ -55,9 +55,9 @@ def sum_over_segments(
 ) -> Float[Tensor, "n c"]:
     """Sums of consecutive rows: segment i is the rows start[i] to start[i + 1], of ``values`` or of ``values[order]``,
     each times its weight if there are some; of what SiLU makes of them, if told to."""
-    fused = _fused_for(values)
-    if fused is not None:
-        return fused.segment_sum(values.contiguous(), start, order, weight, activate)
+    kernels = _kernels_for(values)
+    if kernels is not None:
+        return kernels.segment_sum(values.contiguous(), start, order, weight, activate)
     values = functional.silu(values) if activate else values
     if not values.is_cuda:
         # Gathers, weighs and adds in one pass over what is in the cache; segment_reduce takes 15 to 200 times as long.
@@ -71,19 +71,23 @@ def sum_over_segments(
     return torch.segment_reduce(values, "sum", offsets=start, axis=0, unsafe=True, initial=0.0)
 
 
-def _fused_for(values: Tensor) -> ModuleType | None:
-    """The kernels add up in single precision, and take powers of two for widths."""
+def _kernels_for(values: Tensor) -> ModuleType | None:
+    """They add up in single precision, and take powers of two for widths."""
     fits = values.is_cuda and values.shape[1].bit_count() == 1 and values.dtype != torch.float64
-    return fused_kernels() if fits else None
+    if not fits or fused_kernels() is None:
+        return None
+    from beno.nn import fused_rows
+
+    return fused_rows
 
 
 def _rows_of(
     values: Float[Tensor, "n c"], index: Int[Tensor, " e"], some_missing: bool = False
 ) -> Float[Tensor, "e c"]:
     """``values[index]``; zero at -1, if some are."""
-    fused = _fused_for(values)
-    if fused is not None:
-        return fused.gather(values.contiguous(), index)
+    kernels = _kernels_for(values)
+    if kernels is not None:
+        return kernels.gather(values.contiguous(), index)
     if not some_missing:
         return values.index_select(0, index)
     return values.index_select(0, index.clamp(min=0)).masked_fill_((index < 0)[:, None], 0)
@@ -101,9 +105,9 @@ class _ToEdges(torch.autograd.Function):
         start: Tensor,
     ) -> Tensor:
         ctx.save_for_backward(reverse, start)
-        fused = _fused_for(at_receiver)
-        if fused is not None and at_receiver.dtype == at_sender.dtype:
-            return fused.gather(at_receiver.contiguous(), receiver, at_sender.contiguous(), sender)
+        kernels = _kernels_for(at_receiver)
+        if kernels is not None and at_receiver.dtype == at_sender.dtype:
+            return kernels.gather(at_receiver.contiguous(), receiver, at_sender.contiguous(), sender)
         return at_receiver.index_select(0, receiver) + at_sender.index_select(0, sender)
 
     @staticmethod
@@ -148,9 +152,9 @@ class _ActivatedToNodes(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         values, receiver = ctx.saved_tensors
-        fused = _fused_for(values)
-        if fused is not None:
-            return fused.gather(gradients[0].contiguous(), receiver, at_slope_of=values.contiguous()), None, None
+        kernels = _kernels_for(values)
+        if kernels is not None:
+            return kernels.gather(gradients[0].contiguous(), receiver, at_slope_of=values.contiguous()), None, None
         return torch.ops.aten.silu_backward(gradients[0].index_select(0, receiver), values), None, None
 
 
