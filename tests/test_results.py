@@ -31,11 +31,11 @@ def test_the_pages_are_made_from_the_results():
 
 def test_every_stored_cell_is_a_cell_of_a_table():
     expected = {CELLS.path(t, row, column) for t in TABLES.values() for row in t.rows for column in t.columns}
-    assert set(CELLS.folder.rglob("*.json")) <= expected
+    assert set(CELLS.folder.rglob("*--*.json")) <= expected
 
 
 @pytest.mark.parametrize(
-    "path", sorted(CELLS.folder.rglob("*.json")), ids=lambda path: f"{path.parent.name}/{path.stem}"
+    "path", sorted(CELLS.folder.rglob("*--*.json")), ids=lambda path: f"{path.parent.name}/{path.stem}"
 )
 def test_a_cell_says_how_to_come_by_it(path):
     cell = json.loads(path.read_text())

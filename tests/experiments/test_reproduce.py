@@ -12,14 +12,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from matplotlib import pyplot as plt
 
 from beno import paper, shipped
 from beno.checkpoint import load
 from beno.dataset import Dataset
 from beno.doctor import examine
 from beno.errors import BenoError
-from beno.experiments.cells import Cells
-from beno.experiments.figures import COMPARISONS
+from beno.experiments.cells import Cells, shown
+from beno.experiments.figures import COMPARISONS, _sample, figures
 from beno.experiments.pages import as_latex, as_markdown, write_pages
 from beno.experiments.queue import SMALL as MINIATURE
 from beno.experiments.queue import Effort, Queue
@@ -76,7 +77,7 @@ def trainings():
 
 
 def test_test_data_are_never_training_data(filled):
-    for path in (filled / "results").rglob("*.json"):
+    for path in (filled / "results").rglob("*--*.json"):
         cell = json.loads(path.read_text())
         assert cell["tested_on"]["seed"] >= 100
     data = {path.name for path in (filled / "runs" / "data").glob("*.h5")}
@@ -84,7 +85,7 @@ def test_test_data_are_never_training_data(filled):
 
 
 def test_a_cell_says_all_that_is_needed_to_find_it_again(filled):
-    cells = [json.loads(path.read_text()) for path in (filled / "results").rglob("*.json")]
+    cells = [json.loads(path.read_text()) for path in (filled / "results").rglob("*--*.json")]
     assert len(cells) == 6
     for cell in cells:
         assert cell["figures"]["samples"] == 2 and cell["figures"]["relative_l2"] > 0
@@ -92,12 +93,43 @@ def test_a_cell_says_all_that_is_needed_to_find_it_again(filled):
         assert cell["commit"] is not None and cell["date"] and cell["device"]["cpu"]
 
 
+def test_a_curve_is_kept_of_every_training(filled):
+    queue = queue_in(filled)
+    for row in SMALL.rows:
+        curve = queue.cells.curve(row.training)
+        assert curve["epoch"] == [1] and 0 < curve["validation_relative_l2"][0] < 10 and curve["train_loss"][0] > 0
+    assert queue.cells.curve(replace(row.training, seed=1)) is None
+
+
+def test_a_cell_keeps_the_predictions_that_figures_show(tmp_path):
+    """They are those of the weights, on the samples that the figure draws."""
+    queue = queue_in(tmp_path)
+    table = replace(SMALL, rows=SMALL.rows[:1], shown={"4-Corners": 2})
+    queue.fill([table], float("inf"))
+    row = table.rows[0]
+    kept = shown(queue.cells.read(table, row, "4-Corners"))
+    samples = [_sample(queue.effort.family(table.columns["4-Corners"]), index) for index in range(2)]
+    expected = queue.operator_of(row.training).predict(samples)
+    assert len(kept) == 2
+    for one, other in zip(kept, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4)
+    assert shown(queue.cells.read(table, row, "No-Corner")) == []
+
+
+def test_figures_need_no_weights(tmp_path):
+    """Drawn from the results of this project alone, they show all that the docs show."""
+    results = Path(__file__).parents[2] / "results" / "tables"
+    queue = Queue(tmp_path / "runs", results, Effort(), "cpu")
+    drawn = {name for name, figure in figures(queue) if plt.close(figure) is None}
+    assert drawn == {"samples", "graphs", "branches", "convergence", *COMPARISONS}
+
+
 def test_what_is_there_is_not_done_again(filled):
-    before = {path: path.stat().st_mtime_ns for path in (filled / "results").rglob("*.json")}
+    before = {path: path.stat().st_mtime_ns for path in (filled / "results").rglob("*--*.json")}
     lines = []
     queue_in(filled).fill([SMALL], float("inf"), lines.append)
     assert not lines
-    assert before == {path: path.stat().st_mtime_ns for path in (filled / "results").rglob("*.json")}
+    assert before == {path: path.stat().st_mtime_ns for path in (filled / "results").rglob("*--*.json")}
     lost = next(iter(before))
     lost.unlink()
     queue_in(filled).fill([SMALL], float("inf"), lines.append)
@@ -312,6 +344,8 @@ class TestBadInput:
             {"trained": {"stopped": True}},
             {"trained": TRAINED | {"parameters": None}},
             {"trained": TRAINED | {"device": None}},
+            {"shown": "0.1 0.2"},
+            {"shown": [0.1, 0.2]},
         ):
             path.write_text(json.dumps(whole | damage))
             with pytest.raises(BenoError, match="is damaged"):
@@ -322,6 +356,24 @@ class TestBadInput:
         path.write_text("{")
         with pytest.raises(BenoError, match="cannot be read"):
             queue.fill([SMALL], float("inf"))
+
+    @pytest.mark.parametrize(
+        "change, message",
+        [
+            ({"version": 99}, "version 99"),
+            ({"format": "beno-cell"}, "is no beno-curve"),
+            ({"smoke": False}, "--smoke"),
+            ({"epoch": [1, 2]}, "is damaged"),
+            ({"train_loss": None}, "is damaged"),
+        ],
+    )
+    def test_a_curve_of_another_kind(self, filled, tmp_path, change, message):
+        shutil.copytree(filled / "results", tmp_path / "results")
+        queue, training = queue_in(tmp_path), SMALL.rows[0].training
+        path = queue.cells.curve_path(training)
+        path.write_text(json.dumps(json.loads(path.read_text()) | change))
+        with pytest.raises(BenoError, match=message):
+            queue.cells.curve(training)
 
     def test_data_that_do_not_fit(self, filled, tmp_path):
         queue = queue_in(tmp_path)
@@ -356,7 +408,7 @@ def test_one_model_of_several_tables(tmp_path):
     result = beno(*words, "--device", "cpu", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert "10 of 10 cells are filled" in result.stdout
-    cells = [json.loads(path.read_text()) for path in (tmp_path / "runs" / "smoke" / "tables").rglob("*.json")]
+    cells = [json.loads(path.read_text()) for path in (tmp_path / "runs" / "smoke" / "tables").rglob("*--*.json")]
     assert not (tmp_path / "results").exists(), "smoke stays away from real results"
     assert {cell["trained"]["epochs"] for cell in cells} == {2}
     refused(beno(*words, "--only", "beno2", cwd=tmp_path), "no model 'beno2'")

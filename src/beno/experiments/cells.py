@@ -7,12 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from jaxtyping import Float
+
 from beno.errors import BenoError
-from beno.experiments.tables import Row, Table
+from beno.experiments.tables import Row, Table, Training
 from beno.files import whole_file_or_none
 from beno.provenance import provenance
 
 FORMAT, VERSION = "beno-cell", 1
+CURVES, CURVE_FORMAT = "curves", "beno-curve"
+CURVE = ("epoch", "train_loss", "validation_relative_l2")
 
 FIGURES = ("samples", "relative_l2", "relative_l2_deviation", "mae", "mae_deviation")
 NUMBERS = ("epochs", "best_epoch", "seconds", "device_seconds", "parameters", "seed")
@@ -34,16 +39,7 @@ class Cells:
         path = self.path(table, row, column)
         if not path.exists():
             return None
-        try:
-            stored = json.loads(path.read_text())
-        except (OSError, ValueError) as error:
-            raise BenoError(f"{path} cannot be read: {error}") from error
-        if not isinstance(stored, dict) or stored.get("format") != FORMAT:
-            raise BenoError(f"{path} is no {FORMAT}")
-        if stored.get("version") != VERSION:
-            raise BenoError(f"{path} has version {stored.get('version')}; this beno has {VERSION}: use another folder")
-        if stored.get("smoke") != self.smoke:
-            raise BenoError(f"{path} was {'' if stored.get('smoke') else 'not '}made with --smoke: use another folder")
+        stored = self._stored(path, FORMAT)
         here = {"table": table.name, "row": row.label, "column": column}
         if here != {name: stored.get(name) for name in here}:
             raise BenoError(f"{path} is the cell of another place: {', '.join(str(stored.get(name)) for name in here)}")
@@ -62,6 +58,47 @@ class Cells:
         with whole_file_or_none(path) as unfinished:
             unfinished.write_text(json.dumps(cell, indent=1, default=str) + "\n")
 
+    def curve_path(self, training: Training) -> Path:
+        return self.folder / CURVES / f"{training.name}.json"
+
+    def write_curve(self, training: Training, records: list[dict[str, Any]]) -> None:
+        """How a training went, epoch by epoch, as far as it was looked at."""
+        path = self.curve_path(training)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise BenoError(f"cannot write {path}: {error.strerror}") from error
+        curve: dict[str, Any] = {"format": CURVE_FORMAT, "version": VERSION, "smoke": self.smoke}
+        looked = [record for record in records if record["validation_relative_l2"] is not None]
+        curve |= {name: [float(f"{record[name]:.4g}") for record in looked] for name in CURVE}
+        with whole_file_or_none(path) as unfinished:
+            unfinished.write_text(json.dumps(curve) + "\n")
+
+    def curve(self, training: Training) -> dict[str, list[float]] | None:
+        """None if none was kept."""
+        path = self.curve_path(training)
+        if not path.exists():
+            return None
+        stored = self._stored(path, CURVE_FORMAT)
+        lengths = {len(stored[name]) if isinstance(stored.get(name), list) else None for name in CURVE}
+        if len(lengths) != 1 or None in lengths:
+            raise BenoError(f"{path} is damaged: {', '.join(CURVE)} are not lists of one length")
+        return {name: stored[name] for name in CURVE}
+
+    def _stored(self, path: Path, form: str) -> dict[str, Any]:
+        """What a file holds, if it is of the kind, the version and the size of run that it is to be."""
+        try:
+            stored = json.loads(path.read_text())
+        except (OSError, ValueError) as error:
+            raise BenoError(f"{path} cannot be read: {error}") from error
+        if not isinstance(stored, dict) or stored.get("format") != form:
+            raise BenoError(f"{path} is no {form}")
+        if stored.get("version") != VERSION:
+            raise BenoError(f"{path} has version {stored.get('version')}; this beno has {VERSION}: use another folder")
+        if stored.get("smoke") != self.smoke:
+            raise BenoError(f"{path} was {'' if stored.get('smoke') else 'not '}made with --smoke: use another folder")
+        return stored
+
     def of_row(self, table: Table, row: Row) -> dict[str, Cell]:
         """Those of a row that there are, by column."""
         cells = {column: self.read(table, row, column) for column in table.columns}
@@ -79,6 +116,22 @@ def _damaged(cell: Cell) -> Iterator[str]:
     for name, kind in (("model", str), ("device", dict)):
         if not isinstance(cell.get("trained"), dict) or not isinstance(cell["trained"].get(name), kind):
             yield f"trained.{name}"
+    shown = cell.get("shown", [])
+    if not isinstance(shown, list) or not all(isinstance(values, str) for values in shown):
+        yield "shown"
+
+
+def as_shown(predicted: list[Float[np.ndarray, " _"]]) -> list[str]:
+    """Predictions as a cell keeps them: a line a sample, with as many digits as a picture has."""
+    return [" ".join(f"{value:.4g}" for value in values) for values in predicted]
+
+
+def shown(cell: Cell) -> list[Float[np.ndarray, " _"]]:
+    """The predictions that a cell keeps of its first test samples, for figures."""
+    try:
+        return [np.array(values.split(), dtype=float) for values in cell.get("shown", [])]
+    except ValueError as error:
+        raise BenoError(f"{cell['table']}, {cell['row']}, {cell['column']} is damaged: shown: {error}") from error
 
 
 def _plain(text: str) -> str:

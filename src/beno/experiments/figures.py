@@ -5,48 +5,49 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from jaxtyping import Float
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
-from beno.experiments.cells import Cell
+from beno.experiments.cells import Cells, shown
 from beno.experiments.queue import Queue
-from beno.experiments.tables import BASELINES, TABLES, TEST_SEED, Row, Table
+from beno.experiments.tables import BASELINES, BENO_IN_FULL, TABLES, TEST_SEED, Row, Table
 from beno.finite_volume import solve
 from beno.graph import build_graph
 from beno.metrics import relative_l2
-from beno.operator import LearnedOperator
 from beno.paper import COLUMNS
 from beno.plotting import draw_field, draw_outline, plot_prediction, plot_samples, save
 from beno.random_problems import Family
 from beno.sample import Sample
-from beno.training import LOG, read_log
 
 FORMATS = (".svg", ".png")
-CONVERGENCE = ("BENO", "MP-PDE", "GNN-PDE")
+CONVERGENCE = ("BENO", "FNO", "GKN")
+
+# What each model says of the first test samples of each column.
+Predictions = dict[str, dict[str, list[Float[np.ndarray, " _"]]]]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Predictions and errors on some columns of a table, so many samples of each."""
+    """Predictions and errors on some columns of a table."""
 
     table: str
     columns: tuple[str, ...]
-    samples: int
     title: str
 
 
 COMPARISONS = {
-    "predictions_4_corners": Comparison("train_4_corners", ("4-Corners",), 2, "4-Corners"),
-    "predictions_64": Comparison("resolution_64", ("4-Corners",), 2, "trained at 32², shown at 64², g = 0"),
-    "predictions_zero": Comparison("zero_boundary", ("4-Corners",), 2, "g = 0"),
+    "predictions_4_corners": Comparison("train_4_corners", ("4-Corners",), "4-Corners"),
+    "predictions_64": Comparison("resolution_64", ("4-Corners",), "trained at 32², shown at 64², g = 0"),
+    "predictions_zero": Comparison("zero_boundary", ("4-Corners",), "g = 0"),
     "predictions_other_shapes": Comparison(
-        "train_4_corners", ("3-Corners", "2-Corners", "1-Corner", "No-Corner"), 1, "trained on 4-Corners, other shapes"
+        "train_4_corners", ("3-Corners", "2-Corners", "1-Corner", "No-Corner"), "trained on 4-Corners, other shapes"
     ),
 }
 
 
 def write_figures(queue: Queue, folder: Path) -> Iterator[Path]:
-    """Each as a vector drawing and as PNG; those that need a training that was not tested yet are left out."""
+    """Each as a vector drawing and as PNG; those of trainings that were not tested yet are left out."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, figure in figures(queue):
         for suffix in FORMATS:
@@ -55,22 +56,22 @@ def write_figures(queue: Queue, folder: Path) -> Iterator[Path]:
 
 
 def figures(queue: Queue) -> Iterator[tuple[str, Figure]]:
+    """From what the results keep; BENO's branches, which they do not, from its weights."""
     first = {name: _sample(queue.effort.family(Family(corners=corners)), 0) for corners, name in COLUMNS.items()}
     yield "samples", plot_samples(list(first.values()), list(first))
     yield "graphs", plot_graphs(first)
     for name, comparison in COMPARISONS.items():
-        operators = _compared(queue, TABLES[comparison.table], comparison.columns[0])
-        if operators:
-            yield name, plot_comparison(queue, comparison, operators)
-    tested = {row.label: (row, one) for row, (_, one) in _tested(queue, TABLES["train_4_corners"], "4-Corners").items()}
-    if "BENO" in tested:
+        predictions = _compared(queue.cells, TABLES[comparison.table], comparison.columns)
+        if predictions:
+            yield name, plot_comparison(queue, comparison, predictions)
+    beno = queue.operator_of(BENO_IN_FULL)
+    if beno is not None:
         sample = first["4-Corners"]
-        branches = tested["BENO"][1].predict_branches([sample])[0]
-        yield "branches", plot_prediction(sample, branches, "BENO's two branches, 4-Corners")
-    folders = {name: queue.folder_of(tested[name][0].training) for name in CONVERGENCE if name in tested}
-    logged = {name: folder for name, folder in folders.items() if (folder / LOG).exists()}
-    if logged:
-        yield "convergence", plot_convergence(logged)
+        yield "branches", plot_prediction(sample, beno.predict_branches([sample])[0], "BENO's two branches, 4-Corners")
+    rows = {row.label: row for row in TABLES["train_4_corners"].rows}
+    curves = {name: queue.cells.curve(rows[name].training) for name in CONVERGENCE}
+    if any(curves.values()):
+        yield "convergence", plot_convergence({name: curve for name, curve in curves.items() if curve})
 
 
 def plot_graphs(samples: dict[str, Sample]) -> Figure:
@@ -93,17 +94,18 @@ def plot_graphs(samples: dict[str, Sample]) -> Figure:
     return figure
 
 
-def plot_comparison(queue: Queue, comparison: Comparison, operators: Mapping[str, LearnedOperator]) -> Figure:
+def plot_comparison(queue: Queue, comparison: Comparison, predictions: Predictions) -> Figure:
     """A sample a row: the truth, then each model's prediction on the same scale, and all errors on one of their own."""
     table = TABLES[comparison.table]
     families = {column: queue.effort.family(table.columns[column]) for column in comparison.columns}
-    shown = [(c, _sample(family, index)) for c, family in families.items() for index in range(comparison.samples)]
+    lines = [(column, index) for column in comparison.columns for index in range(table.shown[column])]
     figure, axes = plt.subplots(
-        len(shown), 1 + 2 * len(operators), figsize=(3.7 * (1 + 2 * len(operators)), 3.5 * len(shown)),
+        len(lines), 1 + 2 * len(predictions), figsize=(3.7 * (1 + 2 * len(predictions)), 3.5 * len(lines)),
         squeeze=False, layout="constrained",
     )  # fmt: skip
-    for line, (column, sample) in zip(axes, shown, strict=True):
-        predicted = {name: operator.predict([sample])[0] for name, operator in operators.items()}
+    for line, (column, index) in zip(axes, lines, strict=True):
+        sample = _sample(families[column], index)
+        predicted = {name: of_model[column][index] for name, of_model in predictions.items()}
         largest = max(float(np.abs(values).max()) for values in (sample.u, *predicted.values()))
         largest_error = max(float(np.abs(values - sample.u).max()) for values in predicted.values())
         parts = [(f"{column}: truth", sample.u, "u", largest)]
@@ -119,17 +121,11 @@ def plot_comparison(queue: Queue, comparison: Comparison, operators: Mapping[str
     return figure
 
 
-def plot_convergence(folders: Mapping[str, Path]) -> Figure:
+def plot_convergence(curves: Mapping[str, Mapping[str, list[float]]]) -> Figure:
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
-    for name, folder in folders.items():
-        records = read_log(folder)
-        epochs = [record["epoch"] for record in records]
-        axes[0].plot(epochs, [record["train_loss"] for record in records], label=name, linewidth=1)
-        looked = [record for record in records if record["validation_relative_l2"] is not None]
-        axes[1].plot(
-            [record["epoch"] for record in looked], [100 * record["validation_relative_l2"] for record in looked],
-            label=name, linewidth=1,
-        )  # fmt: skip
+    for name, curve in curves.items():
+        axes[0].plot(curve["epoch"], curve["train_loss"], label=name, linewidth=1)
+        axes[1].plot(curve["epoch"], 100 * np.array(curve["validation_relative_l2"]), label=name, linewidth=1)
     axes[0].set(title="training", xlabel="epoch", ylabel="loss, mean square of the scaled u", yscale="log")
     axes[1].set(title="validation", xlabel="epoch", ylabel="relative L2, %", yscale="log")
     for axis in axes:
@@ -138,27 +134,35 @@ def plot_convergence(folders: Mapping[str, Path]) -> Figure:
     return figure
 
 
-def _compared(queue: Queue, table: Table, column: str) -> dict[str, LearnedOperator]:
-    """The best baseline by its cell, BENO and the harmonic operator, as far as they are tested."""
-    tested = _tested(queue, table, column)
-    errors = {row: cell["figures"]["relative_l2"] for row, (cell, _) in tested.items()}
-    best = sorted((row for row in tested if row.training.model in BASELINES), key=errors.__getitem__)[:1]
-    beno = [row for row in tested if row.label == "BENO"]
-    harmonic = [row for row in tested if row.training.model == "harmonic"][:1]
-    if not best + beno:
-        return {}
-    return {row.label.replace(", ", ",\n"): tested[row][1] for row in best + beno + harmonic}
+def _compared(cells: Cells, table: Table, columns: tuple[str, ...]) -> Predictions:
+    """Of the best baseline by its first cell, BENO and the harmonic operator; nothing if one is not kept."""
+    errors = {
+        row: cell["figures"]["relative_l2"]
+        for row in table.rows
+        if row.training.model in BASELINES and (cell := cells.read(table, row, columns[0]))
+    }
+    best = sorted(errors, key=errors.__getitem__)[:1]
+    beno = [row for row in table.rows if row.label == "BENO"]
+    found = {row.label: _shown(cells, table, row, columns) for row in best + beno}
+    harmonic = {row.label: (table, row) for row in table.rows if row.training.model == "harmonic"}
+    mixed = TABLES["train_mixed"]
+    if mixed.columns == table.columns:  # then it was shown the same samples
+        harmonic |= {
+            f"{row.label}, trained on mixed shapes": (mixed, row) for row in mixed.rows if row.label == "harmonic"
+        }
+    of_harmonic = {label: _shown(cells, *place, columns) for label, place in harmonic.items()}
+    found |= dict([(label, kept) for label, kept in of_harmonic.items() if kept][:1])
+    compared = {label.replace(", ", ",\n"): kept for label, kept in found.items() if kept}
+    return compared if best and len(compared) == len(found) else {}
 
 
-def _tested(queue: Queue, table: Table, column: str) -> dict[Row, tuple[Cell, LearnedOperator]]:
-    """Rows whose cell of the column is known and whose very weights are at hand."""
-    tested = {}
-    for row in table.rows:
-        cell = queue.cells.read(table, row, column)
-        operator = queue.operator_of(row.training) if cell is not None else None
-        if cell is not None and operator is not None and operator.header.epoch == cell["trained"]["best_epoch"]:
-            tested[row] = cell, operator
-    return tested
+def _shown(
+    cells: Cells, table: Table, row: Row, columns: tuple[str, ...]
+) -> dict[str, list[Float[np.ndarray, " _"]]] | None:
+    """What is kept of a row's predictions, if it is kept for all of the columns."""
+    kept = {column: shown(cell) for column in columns if (cell := cells.read(table, row, column))}
+    complete = all(len(kept.get(column, [])) == table.shown[column] for column in columns)
+    return kept if complete else None
 
 
 def _sample(family: Family, index: int) -> Sample:

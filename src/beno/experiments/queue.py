@@ -30,7 +30,7 @@ from beno.dataset import Block, Dataset, Metadata, write
 from beno.device import choose_device
 from beno.errors import BenoError
 from beno.evaluation import evaluate
-from beno.experiments.cells import TRAINED, Cell, Cells
+from beno.experiments.cells import TRAINED, Cell, Cells, as_shown
 from beno.experiments.sharing import Share
 from beno.experiments.tables import TABLES, TEST_SEED, TRAINING_SEED, Row, Table, Training
 from beno.files import whole_file_or_none
@@ -40,7 +40,7 @@ from beno.provenance import provenance
 from beno.published import with_published_fault
 from beno.random_problems import Family
 from beno.recipe import PRESETS, TrainingConfig
-from beno.training import STATE, EpochRecord, Run, difference, make_fabric, outcome_so_far
+from beno.training import STATE, EpochRecord, Run, difference, make_fabric, outcome_so_far, read_log
 
 DONE, SHARE = "done.json", "share.json"
 GPU_SECONDS = 300.0
@@ -234,6 +234,7 @@ class Queue:
             return None
         cut_short = not effort.smoke and config.epochs < Effort().config(training).epochs
         stopped = stopped or cut_short
+        self.cells.write_curve(training, read_log(folder))
         best = LearnedOperator.load(folder / BEST)
         facts = {
             "model": training.model,
@@ -279,8 +280,13 @@ class Queue:
             spoilt = column in table.spoilt
             with Dataset(self._dataset(family, seed, self.effort.test_samples, spoilt)) as dataset:
                 figures = evaluate(operator, dataset, "all").summary()
+                first = [dataset[index] for index in range(table.shown.get(column, 0))]
+                predicted = operator.predict(first) if first else []
             tested_on = asdict(family) | {"seed": seed, "spoilt": spoilt}
-            facts = {"figures": figures, "trained": trained, "trained_on": trained_on, "tested_on": tested_on}
+            facts: dict[str, Any] = {"figures": figures, "trained": trained}
+            facts |= {"trained_on": trained_on, "tested_on": tested_on}
+            if predicted:
+                facts["shown"] = as_shown(predicted)
             self.cells.write(table, row, column, facts)
             say(f"{table.name}, {row.label}, {column}: {figures['relative_l2']:.4f}")
 
