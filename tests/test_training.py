@@ -123,10 +123,28 @@ def test_weights_to_start_from_must_fit(unbroken, data, tmp_path):
             Run(tmp_path / "b", dataset, "fno", {}, replace(CONFIG, start=str(unbroken)))
         with pytest.raises(BenoError, match="no operator 'nowhere'"):
             Run(tmp_path / "c", dataset, "beno", {}, replace(CONFIG, start="nowhere"))
-    make(Family(boundary="neumann", resolution=8), 0, 12, tmp_path / "neumann.h5")
-    with Dataset(tmp_path / "neumann.h5") as dataset, pytest.raises(BenoError, match="neumann boundaries"):
+    make(Family("darcy", resolution=8), 0, 12, tmp_path / "darcy.h5")
+    with Dataset(tmp_path / "darcy.h5") as dataset, pytest.raises(BenoError, match="coefficient False, where True"):
         Run(tmp_path / "d", dataset, "beno", SMALL, replace(CONFIG, start=str(unbroken)))
-    assert [path.name for path in tmp_path.iterdir()] == ["neumann.h5"], "a refusal leaves nothing behind"
+    assert [path.name for path in tmp_path.iterdir()] == ["darcy.h5"], "a refusal leaves nothing behind"
+
+
+def test_for_other_walls_trained_weights_are_a_start_with_scales_of_the_new_data(unbroken, tmp_path):
+    path = tmp_path / "neumann.h5"
+    make(Family(boundary="neumann", resolution=8), 0, 12, path)
+    config = replace(CONFIG, start=str(unbroken), epochs=2)
+    run_in(tmp_path / "unbroken", path, config).train()
+    with Dataset(path) as dataset:
+        run = Run(tmp_path / "run", dataset, "beno", SMALL, config)
+        fitted = Scales.fit(dataset[int(index)] for index in dataset.indices("train"))
+    theirs = weights(unbroken, BEST)
+    assert all(torch.equal(value, theirs[name]) for name, value in run.network.state_dict().items())
+    run.train(time_limit=1e-9)
+    run_in(tmp_path / "run", path, replace(config, start=None), resume=True).train()
+    assert_same(weights(tmp_path / "run"), weights(tmp_path / "unbroken"))
+    header = checkpoint.load_header(tmp_path / "run" / BEST)
+    assert header.scales == fitted != checkpoint.load_header(unbroken / BEST).scales
+    assert header.data.boundary == "neumann" and header.training["start"] == str(unbroken)
 
 
 def test_stopped_at_its_time_limit_it_goes_on_to_the_same_end(unbroken, data, tmp_path):

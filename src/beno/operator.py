@@ -116,13 +116,22 @@ class LearnedOperator:
 
     def require_trained_on(self, data: Metadata, path: Path) -> None:
         """Refuse data of another equation, or with kinds of walls that the weights have not seen."""
+        if reason := self._unlike(data):
+            raise BenoError(f"{path} {reason}")
+        self._require_dirichlet(data.boundary in ("dirichlet", "zero", "mixed"), str(path))
+
+    def was_trained_on_such(self, data: Metadata) -> bool:
+        return self._unlike(data) is None
+
+    def _unlike(self, data: Metadata) -> str | None:
+        """What such data have that the weights were never shown."""
         trained = self.header.data
         if data.equation != trained.equation:
-            raise BenoError(f"{path} holds {data.equation} problems; the model was trained for {trained.equation}")
+            return f"holds {data.equation} problems; the model was trained for {trained.equation}"
         free = data.boundary == "neumann" and trained.boundary != "neumann"  # u up to a constant
         if free or not TRAINED_KINDS[data.boundary] <= TRAINED_KINDS[trained.boundary]:
-            raise BenoError(f"{path} has {data.boundary} boundaries; the model was trained for {trained.boundary} ones")
-        self._require_dirichlet(data.boundary in ("dirichlet", "zero", "mixed"), str(path))
+            return f"has {data.boundary} boundaries; the model was trained for {trained.boundary} ones"
+        return None
 
     def _require_trained_for(self, problem: Problem) -> None:
         problem.require_solvable()

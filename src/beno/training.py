@@ -97,13 +97,14 @@ class Run:
             origin = self._started_from()
         elif self.config.start is not None:
             start = shipped.load(self.config.start)
-            start.require_trained_on(dataset.metadata, dataset.path)
             origin = start.header
         if origin is not None:
             _require_fit(origin, {"model": model, **wanted})
             model_config = make_config(model, origin.config)
         self._claim(resume)
-        scales = origin.scales if origin else Scales.fit(dataset[int(index)] for index in train_indices)
+        # Weights that go on keep their scales; for problems of another kind they are a start, and no more.
+        going_on = origin is not None and (start is None or start.was_trained_on_such(dataset.metadata))
+        scales = origin.scales if origin and going_on else Scales.fit(dataset[int(i)] for i in train_indices)
         self.header = Header(model, asdict(model_config), scales, dataset.metadata, asdict(self.config))
         device = self.fabric.device
         training = (dataset[int(index)] for index in train_indices)
