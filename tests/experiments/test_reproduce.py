@@ -98,6 +98,7 @@ def test_a_curve_is_kept_of_every_training(filled):
     for row in SMALL.rows:
         curve = queue.cells.curve(row.training)
         assert curve["epoch"] == [1] and 0 < curve["validation_relative_l2"][0] < 10 and curve["train_loss"][0] > 0
+        assert json.loads(queue.cells.curve_path(row.training).read_text())["commit"]
     assert queue.cells.curve(replace(row.training, seed=1)) is None
 
 

@@ -70,7 +70,7 @@ class Cells:
             raise BenoError(f"cannot write {path}: {error.strerror}") from error
         curve: dict[str, Any] = {"format": CURVE_FORMAT, "version": VERSION, "smoke": self.smoke}
         looked = [record for record in records if record["validation_relative_l2"] is not None]
-        curve |= {name: [float(f"{record[name]:.4g}") for record in looked] for name in CURVE}
+        curve |= {name: [float(f"{record[name]:.4g}") for record in looked] for name in CURVE} | provenance()
         with whole_file_or_none(path) as unfinished:
             unfinished.write_text(json.dumps(curve) + "\n")
 
