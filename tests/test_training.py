@@ -17,6 +17,7 @@ from beno import checkpoint
 from beno.dataset import Block, Dataset, write
 from beno.errors import BenoError
 from beno.making import make
+from beno.models import make_config, make_model
 from beno.operator import LearnedOperator
 from beno.random_problems import Family
 from beno.recipe import PRESETS, TrainingConfig
@@ -123,10 +124,26 @@ def test_weights_to_start_from_must_fit(unbroken, data, tmp_path):
             Run(tmp_path / "b", dataset, "fno", {}, replace(CONFIG, start=str(unbroken)))
         with pytest.raises(BenoError, match="no operator 'nowhere'"):
             Run(tmp_path / "c", dataset, "beno", {}, replace(CONFIG, start="nowhere"))
+    make(Family(boundary="mixed", resolution=8), 0, 12, tmp_path / "mixed.h5")
+    with Dataset(tmp_path / "mixed.h5") as dataset, pytest.raises(BenoError, match="kinds False, where True"):
+        Run(tmp_path / "d", dataset, "beno", SMALL, replace(CONFIG, start=str(unbroken)))
     make(Family("darcy", resolution=8), 0, 12, tmp_path / "darcy.h5")
     with Dataset(tmp_path / "darcy.h5") as dataset, pytest.raises(BenoError, match="coefficient False, where True"):
-        Run(tmp_path / "d", dataset, "beno", SMALL, replace(CONFIG, start=str(unbroken)))
-    assert [path.name for path in tmp_path.iterdir()] == ["darcy.h5"], "a refusal leaves nothing behind"
+        Run(tmp_path / "e", dataset, "harmonic", {}, replace(CONFIG, start="poisson-dirichlet"))
+    assert {path.name for path in tmp_path.iterdir()} == {"darcy.h5", "mixed.h5"}, "a refusal leaves nothing behind"
+
+
+def test_what_weights_to_start_from_do_not_know_counts_for_nothing_at_first(unbroken, tmp_path):
+    make(Family("darcy", resolution=8), 0, 12, tmp_path / "darcy.h5")
+    run = run_in(tmp_path / "run", tmp_path / "darcy.h5", replace(CONFIG, start=str(unbroken)))
+    known = make_model("beno", make_config("beno", SMALL))
+    known.load_state_dict(weights(unbroken, BEST))
+    batch = run.validation_set.batch(range(len(run.validation_set)))
+    assert batch.log_coefficient.abs().max() > 0.1
+    torch.testing.assert_close(run.network(batch), known(batch))
+    run.train()
+    column = run.network.encode_nodes.first.weights[0][:, -1]
+    assert column.abs().max() > 0, "it learns what a coefficient is"
 
 
 def test_for_other_walls_trained_weights_are_a_start_with_scales_of_the_new_data(unbroken, tmp_path):

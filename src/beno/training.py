@@ -7,7 +7,7 @@ killed and resumed ends where the unbroken one does.
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -99,8 +99,8 @@ class Run:
             start = shipped.load(self.config.start)
             origin = start.header
         if origin is not None:
-            _require_fit(origin, {"model": model, **wanted})
-            model_config = make_config(model, origin.config)
+            _require_fit(origin, {"model": model, **wanted}, getattr(type(model_config), "COMES_LAST", frozenset()))
+            model_config = make_config(model, {**origin.config, **wanted})
         self._claim(resume)
         # Weights that go on keep their scales; for problems of another kind they are a start, and no more.
         going_on = origin is not None and (start is None or start.was_trained_on_such(dataset.metadata))
@@ -114,7 +114,9 @@ class Run:
         self.validation_set = network_class.cohort(validation, scales, model_config, device)
         self._validation_points = int(self.validation_set.point_counts.sum())
         torch.manual_seed(self.config.seed)
-        self.network: nn.Module = start.model if start else make_model(model, model_config)
+        self.network: nn.Module = make_model(model, model_config)
+        if start is not None:
+            _take_weights(self.network, start.model)
         on_gpu = device.type == "cuda"
         self._rate = torch.tensor(self.config.learning_rate, device=device)
         optimizer_class = torch.optim.AdamW if self.config.decoupled_decay else torch.optim.Adam
@@ -389,12 +391,22 @@ def close_fabric(fabric: Fabric) -> None:
         torch.distributed.destroy_process_group()
 
 
-def _require_fit(origin: Header, wanted: dict[str, Any]) -> None:
-    """Weights to start from must be those of the model that is asked for."""
+def _require_fit(origin: Header, wanted: dict[str, Any], may_be_new: Collection[str]) -> None:
+    """Weights to start from must be those of the model that is asked for, but for inputs that they need not know."""
     known = {"model": origin.model, **origin.config}
     for name, value in wanted.items():
-        if known.get(name) != value:
+        is_new = name in may_be_new and value and not known.get(name)
+        if known.get(name) != value and not is_new:
             raise BenoError(f"the weights to start from have {name} {known.get(name)}, where {value} is needed")
+
+
+@torch.no_grad()
+def _take_weights(network: nn.Module, start: nn.Module) -> None:
+    """Inputs that the start does not know come last, and count for nothing at first."""
+    theirs = start.state_dict()
+    for name, ours in network.state_dict().items():
+        ours.zero_()
+        ours[tuple(slice(size) for size in theirs[name].shape)] = theirs[name]
 
 
 def difference(stored: Any, given: Any) -> str:

@@ -13,7 +13,7 @@ before the node's features are copied to its edges: the same numbers, at a third
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
@@ -67,6 +67,9 @@ class BENOConfig:
     # What the problems have beyond f and Dirichlet values.
     coefficient: bool = False
     kinds: bool = False
+
+    # Inputs that stand after all others: weights that do not know them can start a training that has them.
+    COMES_LAST: ClassVar[frozenset[str]] = frozenset({"coefficient"})
 
     def __post_init__(self) -> None:
         for name in ("width", "steps", "mlp_layers", "boundary_layers", "heads", "nearest"):
