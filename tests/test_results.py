@@ -2,11 +2,13 @@
 
 import importlib.util
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
-from beno.experiments.cells import Cells
+from beno.experiments.cells import CURVES, Cells
+from beno.experiments.queue import Effort
 from beno.experiments.tables import TABLES
 
 ROOT = Path(__file__).parent.parent
@@ -31,7 +33,18 @@ def test_the_pages_are_made_from_the_results():
 
 def test_every_stored_cell_is_a_cell_of_a_table():
     expected = {CELLS.path(t, row, column) for t in TABLES.values() for row in t.rows for column in t.columns}
-    assert set(CELLS.folder.rglob("*--*.json")) <= expected
+    curves = {CELLS.curve_path(row.training) for t in TABLES.values() for row in t.rows}
+    assert set(CELLS.folder.rglob("*.*")) <= expected | curves
+
+
+@pytest.mark.parametrize("path", sorted((CELLS.folder / CURVES).iterdir()), ids=lambda path: path.stem)
+def test_a_curve_can_be_read_and_is_of_the_training_that_its_cells_are_of(path):
+    rows = [(table, row) for table in TABLES.values() for row in table.rows]
+    table, row = next((table, row) for table, row in rows if CELLS.curve_path(row.training) == path)
+    curve, trained = CELLS.curve(row.training), json.loads(path.read_text())["trained"]
+    assert trained["commit"] and trained["device"] and curve["epoch"] == sorted(set(curve["epoch"]))
+    assert all(0 < error < 5 for error in curve["validation_relative_l2"])
+    assert CELLS.of_row(table, row)
 
 
 @pytest.mark.parametrize(
@@ -39,6 +52,13 @@ def test_every_stored_cell_is_a_cell_of_a_table():
 )
 def test_a_cell_says_how_to_come_by_it(path):
     cell = json.loads(path.read_text())
+    row = next(row for row in TABLES[cell["table"]].rows if row.label == cell["row"])
+    asked, was = asdict(Effort().config(row.training)), cell["trained"]["training"]
+    may_differ = {"epochs", "captured", "precision", "checkpoint_every"}
+    assert {name: was[name] for name in was if name not in may_differ} == {
+        name: value for name, value in asked.items() if name in was and name not in may_differ
+    }
+    assert was["epochs"] <= asked["epochs"] and cell["trained"]["settings"] == row.training.settings
     trained, corners = cell["trained"], (cell["trained_on"]["corners"], cell["tested_on"]["corners"])
     assert cell["commit"] and cell["date"] and trained["commit"]
     # Five minutes are a GPU's: a CPU has done all epochs, or is to go on.

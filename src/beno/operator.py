@@ -118,7 +118,6 @@ class LearnedOperator:
         """Refuse data of another equation, or with kinds of walls that the weights have not seen."""
         if reason := self._unlike(data):
             raise BenoError(f"{path} {reason}")
-        self._require_dirichlet(data.boundary in ("dirichlet", "zero", "mixed"), str(path))
 
     def was_trained_on_such(self, data: Metadata) -> bool:
         return self._unlike(data) is None
@@ -131,21 +130,21 @@ class LearnedOperator:
         free = data.boundary == "neumann" and trained.boundary != "neumann"  # u up to a constant
         if free or not TRAINED_KINDS[data.boundary] <= TRAINED_KINDS[trained.boundary]:
             return f"has {data.boundary} boundaries; the model was trained for {trained.boundary} ones"
-        return None
+        return self._lacks_dirichlet(data.boundary in ("dirichlet", "zero", "mixed"))
 
     def _require_trained_for(self, problem: Problem) -> None:
         problem.require_solvable()
         self._require_kinds(problem.equation, {Kind(kind) for kind in np.unique(problem.acting_kind)})
         if problem.is_pure_neumann and self.header.data.boundary != "neumann":
             raise BenoError(f"this {self.header.model} needs a wall that fixes u; with Neumann walls alone none does")
-        self._require_dirichlet(bool((problem.acting_kind == Kind.DIRICHLET).any()), "the problem")
+        if reason := self._lacks_dirichlet(bool((problem.acting_kind == Kind.DIRICHLET).any())):
+            raise BenoError(f"the problem {reason}")
 
-    def _require_dirichlet(self, is_there: bool, what: str) -> None:
+    def _lacks_dirichlet(self, is_there: bool) -> str | None:
         """A mixed boundary always has some, so weights that were trained on those know nothing of others."""
-        if self.header.data.boundary == "mixed" and not is_there:
-            raise BenoError(
-                f"{what} has no Dirichlet wall; this {self.header.model} was trained with some among the others"
-            )
+        if is_there or self.header.data.boundary != "mixed":
+            return None
+        return f"has no Dirichlet wall; this {self.header.model} was trained with some among the others"
 
     def _require_kinds(self, equation: str, kinds: set[Kind]) -> None:
         trained = self.header.data

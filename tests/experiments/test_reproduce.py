@@ -19,7 +19,7 @@ from beno.checkpoint import load
 from beno.dataset import Dataset
 from beno.doctor import examine
 from beno.errors import BenoError
-from beno.experiments.cells import Cells, shown
+from beno.experiments.cells import Cells, predictions_of
 from beno.experiments.figures import COMPARISONS, _sample, figures
 from beno.experiments.pages import as_latex, as_markdown, write_pages
 from beno.experiments.queue import SMALL as MINIATURE
@@ -29,12 +29,12 @@ from beno.experiments.tables import TABLES
 from beno.models import make_config
 from beno.operator import BEST
 from beno.random_problems import Family
-from beno.training import STATE
+from beno.training import LOG, STATE
 from tests.test_cli import beno, refused
 
 # A table of three models on few columns.
 WHOLE = TABLES["darcy_train_4_corners"]
-SMALL = replace(WHOLE, columns={name: WHOLE.columns[name] for name in ("4-Corners", "No-Corner")})
+SMALL = replace(WHOLE, rows=WHOLE.rows[:3], columns={name: WHOLE.columns[name] for name in ("4-Corners", "No-Corner")})
 
 
 FIGURES = {"samples": 100, "relative_l2": 0.1, "relative_l2_deviation": 0.01, "mae": 0.1, "mae_deviation": 0.01}
@@ -98,31 +98,47 @@ def test_a_curve_is_kept_of_every_training(filled):
     for row in SMALL.rows:
         curve = queue.cells.curve(row.training)
         assert curve["epoch"] == [1] and 0 < curve["validation_relative_l2"][0] < 10 and curve["train_loss"][0] > 0
-        assert json.loads(queue.cells.curve_path(row.training).read_text())["commit"]
+        trained = json.loads(queue.cells.curve_path(row.training).read_text())["trained"]
+        assert trained["commit"] and trained["seed"] == 0 and trained["model"] == row.training.model
     assert queue.cells.curve(replace(row.training, seed=1)) is None
+
+
+def test_the_curve_of_a_training_that_was_done_before_is_had_from_its_log(filled, tmp_path):
+    shutil.copytree(filled / "runs", tmp_path / "runs")
+    queue, rows = queue_in(tmp_path), SMALL.rows
+    (queue.folder_of(rows[0].training) / LOG).unlink()
+    queue.fill([SMALL], float("inf"))
+    assert queue.cells.curve(rows[0].training) is None, "nothing is known of it, and nothing is written"
+    assert queue.cells.curve(rows[1].training) == queue_in(filled).cells.curve(rows[1].training)
 
 
 def test_a_cell_keeps_the_predictions_that_figures_show(tmp_path):
     """They are those of the weights, on the samples that the figure draws."""
     queue = queue_in(tmp_path)
-    table = replace(SMALL, rows=SMALL.rows[:1], shown={"4-Corners": 2})
+    without = replace(SMALL, rows=SMALL.rows[:1], keeps={})
+    queue.fill([without], float("inf"))
+    table, row = replace(without, keeps={"4-Corners": 2}), SMALL.rows[0]
+    assert predictions_of(queue.cells.read(table, row, "4-Corners")) == []
+    assert queue.standing([table]).missing == 1, "weights are at hand"
     queue.fill([table], float("inf"))
-    row = table.rows[0]
-    kept = shown(queue.cells.read(table, row, "4-Corners"))
+    kept = predictions_of(queue.cells.read(table, row, "4-Corners"))
     samples = [_sample(queue.effort.family(table.columns["4-Corners"]), index) for index in range(2)]
     expected = queue.operator_of(row.training).predict(samples)
     assert len(kept) == 2
     for one, other in zip(kept, expected, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4)
-    assert shown(queue.cells.read(table, row, "No-Corner")) == []
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-12)
+    assert predictions_of(queue.cells.read(table, row, "No-Corner")) == []
+    (queue.folder_of(row.training) / BEST).unlink()
+    assert queue.standing([replace(table, keeps={"4-Corners": 3})]).missing == 0, "they cannot be had any more"
 
 
 def test_figures_need_no_weights(tmp_path):
-    """Drawn from the results of this project alone, they show all that the docs show."""
+    """Drawn from the results of this project alone, but for two whose cells are older than what they keep."""
     results = Path(__file__).parents[2] / "results" / "tables"
     queue = Queue(tmp_path / "runs", results, Effort(), "cpu")
     drawn = {name for name, figure in figures(queue) if plt.close(figure) is None}
-    assert drawn == {"samples", "graphs", "branches", "convergence", *COMPARISONS}
+    older = {"predictions_zero", "predictions_64"}
+    assert drawn == {"samples", "graphs", "branches", "convergence", *COMPARISONS} - older
 
 
 def test_what_is_there_is_not_done_again(filled):
@@ -345,8 +361,8 @@ class TestBadInput:
             {"trained": {"stopped": True}},
             {"trained": TRAINED | {"parameters": None}},
             {"trained": TRAINED | {"device": None}},
-            {"shown": "0.1 0.2"},
-            {"shown": [0.1, 0.2]},
+            {"predicted": "0.1 0.2"},
+            {"predicted": [0.1, 0.2]},
         ):
             path.write_text(json.dumps(whole | damage))
             with pytest.raises(BenoError, match="is damaged"):
@@ -366,6 +382,9 @@ class TestBadInput:
             ({"smoke": False}, "--smoke"),
             ({"epoch": [1, 2]}, "is damaged"),
             ({"train_loss": None}, "is damaged"),
+            ({"train_loss": ["0.1"]}, "is damaged"),
+            ({"validation_relative_l2": [float("nan")]}, "is damaged"),
+            ({"epoch": [], "train_loss": [], "validation_relative_l2": []}, "is damaged"),
         ],
     )
     def test_a_curve_of_another_kind(self, filled, tmp_path, change, message):
@@ -375,6 +394,21 @@ class TestBadInput:
         path.write_text(json.dumps(json.loads(path.read_text()) | change))
         with pytest.raises(BenoError, match=message):
             queue.cells.curve(training)
+
+    @pytest.mark.parametrize("values", ["a", "nan", "0.1"])
+    def test_predictions_that_are_none(self, filled, tmp_path, values):
+        """They are asked for as a figure is drawn."""
+        table, row = TABLES["train_4_corners"], TABLES["train_4_corners"].rows[0]
+        cell = queue_in(filled).cells.of_row(SMALL, SMALL.rows[0])["4-Corners"]
+        queue = queue_in(tmp_path)
+        for label in ("GKN", "BENO", "harmonic, seed 0"):
+            row = next(row for row in table.rows if row.label == label)
+            queue.cells.write(table, row, "4-Corners", cell | {"predicted": [values] * 2})
+            path = queue.cells.path(table, row, "4-Corners")
+            place = {"table": table.name, "row": label, "column": "4-Corners"}
+            path.write_text(json.dumps(json.loads(path.read_text()) | place))
+        with pytest.raises(BenoError, match="is damaged: predicted" if values != "0.1" else "of other samples"):
+            list(figures(queue))
 
     def test_data_that_do_not_fit(self, filled, tmp_path):
         queue = queue_in(tmp_path)
@@ -396,7 +430,7 @@ def test_the_command_does_all_of_it_in_two_processes(tmp_path):
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
     cells = sum(len(table.rows) * len(table.columns) for table in TABLES.values())
-    assert cells == 311 and f"{cells} of {cells} cells are filled" in result.stdout
+    assert cells == 326 and f"{cells} of {cells} cells are filled" in result.stdout
     assert len(list((tmp_path / "pages").glob("*.md"))) == len(TABLES)
     drawn = {path.name for path in (tmp_path / "figures").iterdir()}
     names = {"samples", "graphs", "branches", "convergence", *COMPARISONS}

@@ -21,7 +21,7 @@ def reproduce(
         Path | None, typer.Option(help="Write pages and LaTeX here, from the cells that there are.")
     ] = None,
     figures: Annotated[
-        Path | None, typer.Option(help="Draw the paper's figures here, those whose trainings there are.")
+        Path | None, typer.Option(help="Draw the paper's figures here, those of which the results keep enough.")
     ] = None,
     time_limit: Annotated[str | None, typer.Option(help="Stop cleanly after so long; the next time goes on.")] = None,
     smoke: Annotated[bool, typer.Option("--smoke", help="All of it with tiny sizes, to see that it runs.")] = False,

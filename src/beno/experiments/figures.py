@@ -9,7 +9,8 @@ from jaxtyping import Float
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
-from beno.experiments.cells import Cells, shown
+from beno.errors import BenoError
+from beno.experiments.cells import Cells, predictions_of
 from beno.experiments.queue import Queue
 from beno.experiments.tables import BASELINES, BENO_IN_FULL, TABLES, TEST_SEED, Row, Table
 from beno.finite_volume import solve
@@ -23,8 +24,8 @@ from beno.sample import Sample
 FORMATS = (".svg", ".png")
 CONVERGENCE = ("BENO", "FNO", "GKN")
 
-# What each model says of the first test samples of each column.
-Predictions = dict[str, dict[str, list[Float[np.ndarray, " _"]]]]
+# Of the first test samples of each column.
+Predictions = dict[str, list[Float[np.ndarray, " _"]]]
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ COMPARISONS = {
 
 
 def write_figures(queue: Queue, folder: Path) -> Iterator[Path]:
-    """Each as a vector drawing and as PNG; those of trainings that were not tested yet are left out."""
+    """Each as a vector drawing and as PNG; those of which the results do not keep enough yet are left out."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, figure in figures(queue):
         for suffix in FORMATS:
@@ -70,7 +71,7 @@ def figures(queue: Queue) -> Iterator[tuple[str, Figure]]:
         yield "branches", plot_prediction(sample, beno.predict_branches([sample])[0], "BENO's two branches, 4-Corners")
     rows = {row.label: row for row in TABLES["train_4_corners"].rows}
     curves = {name: queue.cells.curve(rows[name].training) for name in CONVERGENCE}
-    if any(curves.values()):
+    if all(curves.values()):
         yield "convergence", plot_convergence({name: curve for name, curve in curves.items() if curve})
 
 
@@ -94,11 +95,11 @@ def plot_graphs(samples: dict[str, Sample]) -> Figure:
     return figure
 
 
-def plot_comparison(queue: Queue, comparison: Comparison, predictions: Predictions) -> Figure:
+def plot_comparison(queue: Queue, comparison: Comparison, predictions: dict[str, Predictions]) -> Figure:
     """A sample a row: the truth, then each model's prediction on the same scale, and all errors on one of their own."""
     table = TABLES[comparison.table]
     families = {column: queue.effort.family(table.columns[column]) for column in comparison.columns}
-    lines = [(column, index) for column in comparison.columns for index in range(table.shown[column])]
+    lines = [(column, index) for column in comparison.columns for index in range(table.keeps[column])]
     figure, axes = plt.subplots(
         len(lines), 1 + 2 * len(predictions), figsize=(3.7 * (1 + 2 * len(predictions)), 3.5 * len(lines)),
         squeeze=False, layout="constrained",
@@ -106,6 +107,8 @@ def plot_comparison(queue: Queue, comparison: Comparison, predictions: Predictio
     for line, (column, index) in zip(axes, lines, strict=True):
         sample = _sample(families[column], index)
         predicted = {name: of_model[column][index] for name, of_model in predictions.items()}
+        if any(values.shape != sample.u.shape for values in predicted.values()):
+            raise BenoError(f"{table.name}, {column} keeps predictions of other samples than sample {index}")
         largest = max(float(np.abs(values).max()) for values in (sample.u, *predicted.values()))
         largest_error = max(float(np.abs(values - sample.u).max()) for values in predicted.values())
         parts = [(f"{column}: truth", sample.u, "u", largest)]
@@ -134,7 +137,7 @@ def plot_convergence(curves: Mapping[str, Mapping[str, list[float]]]) -> Figure:
     return figure
 
 
-def _compared(cells: Cells, table: Table, columns: tuple[str, ...]) -> Predictions:
+def _compared(cells: Cells, table: Table, columns: tuple[str, ...]) -> dict[str, Predictions]:
     """Of the best baseline by its first cell, BENO and the harmonic operator; nothing if one is not kept."""
     errors = {
         row: cell["figures"]["relative_l2"]
@@ -143,25 +146,23 @@ def _compared(cells: Cells, table: Table, columns: tuple[str, ...]) -> Predictio
     }
     best = sorted(errors, key=errors.__getitem__)[:1]
     beno = [row for row in table.rows if row.label == "BENO"]
-    found = {row.label: _shown(cells, table, row, columns) for row in best + beno}
+    found = {row.label: _kept(cells, table, row, columns) for row in best + beno}
     harmonic = {row.label: (table, row) for row in table.rows if row.training.model == "harmonic"}
     mixed = TABLES["train_mixed"]
-    if mixed.columns == table.columns:  # then it was shown the same samples
+    if mixed.columns == table.columns:  # then it was tested on the same samples
         harmonic |= {
             f"{row.label}, trained on mixed shapes": (mixed, row) for row in mixed.rows if row.label == "harmonic"
         }
-    of_harmonic = {label: _shown(cells, *place, columns) for label, place in harmonic.items()}
+    of_harmonic = {label: _kept(cells, *place, columns) for label, place in harmonic.items()}
     found |= dict([(label, kept) for label, kept in of_harmonic.items() if kept][:1])
     compared = {label.replace(", ", ",\n"): kept for label, kept in found.items() if kept}
     return compared if best and len(compared) == len(found) else {}
 
 
-def _shown(
-    cells: Cells, table: Table, row: Row, columns: tuple[str, ...]
-) -> dict[str, list[Float[np.ndarray, " _"]]] | None:
+def _kept(cells: Cells, table: Table, row: Row, columns: tuple[str, ...]) -> Predictions | None:
     """What is kept of a row's predictions, if it is kept for all of the columns."""
-    kept = {column: shown(cell) for column in columns if (cell := cells.read(table, row, column))}
-    complete = all(len(kept.get(column, [])) == table.shown[column] for column in columns)
+    kept = {column: predictions_of(cell) for column in columns if (cell := cells.read(table, row, column))}
+    complete = all(len(kept.get(column, [])) == table.keeps[column] for column in columns)
     return kept if complete else None
 
 

@@ -30,7 +30,7 @@ from beno.dataset import Block, Dataset, Metadata, write
 from beno.device import choose_device
 from beno.errors import BenoError
 from beno.evaluation import evaluate
-from beno.experiments.cells import TRAINED, Cell, Cells, as_shown
+from beno.experiments.cells import PREDICTED, TRAINED, Cell, Cells, as_text
 from beno.experiments.sharing import Share
 from beno.experiments.tables import TABLES, TEST_SEED, TRAINING_SEED, Row, Table, Training
 from beno.files import whole_file_or_none
@@ -147,6 +147,8 @@ class Queue:
     def _final(self, table: Table, row: Row) -> dict[str, Cell]:
         """Cells of a training that has ended, or has had what it gets for now, by column."""
         cells = self.cells.of_row(table, row)
+        if self._has_weights(row.training):  # then what an older version did not keep can be had
+            cells = {c: cell for c, cell in cells.items() if len(cell.get(PREDICTED, [])) >= _kept(table, row, c)}
         newest = self._newest(row.training) if any(map(_is_stopped, cells.values())) else None
         return {
             column: cell
@@ -176,9 +178,11 @@ class Queue:
         best = self.folder_of(training) / BEST
         if best.exists():
             return LearnedOperator.load(best, self.device_name)
-        if training.ships_as is None or self.effort.smoke:
-            return None
-        return shipped.load(training.ships_as, self.device_name)
+        return shipped.load(str(training.ships_as), self.device_name) if self._has_weights(training) else None
+
+    def _has_weights(self, training: Training) -> bool:
+        ships = training.ships_as is not None and not self.effort.smoke
+        return ships or (self.folder_of(training) / BEST).exists()
 
     def _name(self, training: Training) -> str:
         return "smoke-" * self.effort.smoke + training.name
@@ -188,7 +192,10 @@ class Queue:
         folder, effort = self.folder_of(training), self.effort
         settings, config = effort.settings(training), effort.config(training)
         if (folder / DONE).exists():
-            return _read_done(folder / DONE, settings, config)
+            facts = _read_done(folder / DONE, settings, config)
+            if not self.cells.curve_path(training).exists():
+                self.cells.write_curve(training, read_log(folder), facts)
+            return facts
         known = self._known_of_what_ships(training)
         if known is not None:
             return known
@@ -234,7 +241,6 @@ class Queue:
             return None
         cut_short = not effort.smoke and config.epochs < Effort().config(training).epochs
         stopped = stopped or cut_short
-        self.cells.write_curve(training, read_log(folder))
         best = LearnedOperator.load(folder / BEST)
         facts = {
             "model": training.model,
@@ -249,6 +255,7 @@ class Queue:
             "stopped": stopped,
             **{name: value for name, value in provenance().items() if name in ("commit", "device")},
         }
+        self.cells.write_curve(training, read_log(folder), facts)
         if not stopped:
             with whole_file_or_none(folder / DONE) as unfinished:
                 unfinished.write_text(json.dumps(facts, indent=1))
@@ -280,13 +287,13 @@ class Queue:
             spoilt = column in table.spoilt
             with Dataset(self._dataset(family, seed, self.effort.test_samples, spoilt)) as dataset:
                 figures = evaluate(operator, dataset, "all").summary()
-                first = [dataset[index] for index in range(table.shown.get(column, 0))]
+                first = [dataset[index] for index in range(_kept(table, row, column))]
                 predicted = operator.predict(first) if first else []
             tested_on = asdict(family) | {"seed": seed, "spoilt": spoilt}
             facts: dict[str, Any] = {"figures": figures, "trained": trained}
             facts |= {"trained_on": trained_on, "tested_on": tested_on}
             if predicted:
-                facts["shown"] = as_shown(predicted)
+                facts[PREDICTED] = as_text(predicted)
             self.cells.write(table, row, column, facts)
             say(f"{table.name}, {row.label}, {column}: {figures['relative_l2']:.4f}")
 
@@ -325,6 +332,11 @@ def _now_and_then(say: Callable[[str], None]) -> Callable[[str], None]:
             say(line)
 
     return say_if_it_is_time
+
+
+def _kept(table: Table, row: Row, column: str) -> int:
+    """Of how many samples a cell keeps the predictions."""
+    return 0 if row.averaged else table.keeps.get(column, 0)
 
 
 def _is_stopped(cell: Cell) -> bool:
