@@ -22,7 +22,7 @@ from beno.random_problems import Family
 from beno.sample import Sample
 
 FORMATS = (".svg", ".png")
-CONVERGENCE = ("BENO", "FNO", "GKN")
+CONVERGENCE = ("BENO", "FNO", "GNN-PDE")
 
 # Of the first test samples of each column.
 Predictions = dict[str, list[Float[np.ndarray, " _"]]]
