@@ -1,5 +1,6 @@
 """Files that are whole or not there: a full disk, a kill or an interruption leaves nothing half-written."""
 
+import errno
 import os
 import signal
 import threading
@@ -22,6 +23,16 @@ def require_file_place(path: Path) -> Path:
     except OSError as error:
         raise BenoError(f"cannot write {path}: {error.strerror or error}") from error
     return path
+
+
+def require_folder(place: Path) -> None:
+    """Made if it is not there; refused if nothing can be written in it."""
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        if not os.access(place, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        raise BenoError(f"cannot write {place}: {error.strerror}") from error
 
 
 # It can be read only by setting it, which is no thing to do while other threads write.

@@ -32,7 +32,9 @@ class TrainingConfig:
     loss: str = "mean square"  # over points; or relative: the mean over samples of the relative L2 error
     validate_every: int = 1  # epochs
     captured: bool = False  # on a GPU, replay each step as one CUDA graph over padded batches
-    start: str | None = None  # a trained operator, by name or place, whose weights to start from, and scales if it knows such problems
+    start: str | None = (
+        None  # a trained operator, by name or place, whose weights to start from, and scales if it knows such problems
+    )
 
     def __post_init__(self) -> None:
         for name in (

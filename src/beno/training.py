@@ -353,11 +353,14 @@ def relative_l2_by_sample(predicted: Float[Tensor, "*n"], batch: Any) -> Float[T
 def read_log(folder: Path) -> list[dict[str, Any]]:
     """What is logged of each epoch; a run that was killed may have left half a line at the end."""
     log = folder / LOG
-    lines = log.read_text().splitlines() if log.exists() else []
     try:
-        return [json.loads(line) for line in lines if line.endswith("}")]
-    except ValueError as error:
+        lines = log.read_text().splitlines() if log.exists() else []
+        records = [json.loads(line) for line in lines if line.endswith("}")]
+    except (OSError, ValueError) as error:
         raise BenoError(f"{log} is damaged: {error}") from error
+    if not all(isinstance(record, dict) and "epoch" in record for record in records):
+        raise BenoError(f"{log} is damaged: a line has no epoch")
+    return records
 
 
 def outcome_so_far(folder: Path, epochs: int) -> Outcome:

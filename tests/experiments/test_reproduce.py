@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +20,8 @@ from beno.dataset import Dataset
 from beno.doctor import examine
 from beno.errors import BenoError
 from beno.experiments.cells import Cells, predictions_of
-from beno.experiments.figures import COMPARISONS, _sample, figures
+from beno.experiments.figures import FIGURES as FIGURE_NAMES
+from beno.experiments.figures import _sample, figures
 from beno.experiments.pages import as_latex, as_markdown, write_pages
 from beno.experiments.queue import SMALL as MINIATURE
 from beno.experiments.queue import Effort, Queue
@@ -40,6 +41,15 @@ SMALL = replace(WHOLE, rows=WHOLE.rows[:3], columns={name: WHOLE.columns[name] f
 FIGURES = {"samples": 100, "relative_l2": 0.1, "relative_l2_deviation": 0.01, "mae": 0.1, "mae_deviation": 0.01}
 TRAINED = {"model": "mp-pde", "epochs": 2, "best_epoch": 1, "seconds": 3.0, "device_seconds": 3.0, "parameters": 9}
 TRAINED |= {"seed": 0, "device": {"cpu": "one", "gpu": None}}
+
+
+def data_of(table, row, column):
+    tested_on = asdict(table.columns[column])
+    return {"trained_on": asdict(row.training.family), "tested_on": tested_on | {"seed": 100 + tested_on["corners"]}}
+
+
+def facts_of(table, row, column, trained=TRAINED):
+    return {"figures": FIGURES, "trained": trained} | data_of(table, row, column)
 
 
 def queue_in(folder):
@@ -138,7 +148,7 @@ def test_figures_need_no_weights(tmp_path):
     queue = Queue(tmp_path / "runs", results, Effort(), "cpu")
     drawn = {name for name, figure in figures(queue) if plt.close(figure) is None}
     older = {"predictions_zero", "predictions_64"}
-    assert drawn == {"samples", "graphs", "branches", "convergence", *COMPARISONS} - older
+    assert drawn == set(FIGURE_NAMES) - older
 
 
 def test_what_is_there_is_not_done_again(filled):
@@ -260,14 +270,14 @@ def test_what_ships_need_not_be_trained_again(tmp_path):
     trained = cell["trained"]
     assert trained["best_epoch"] == shipped.load("poisson-dirichlet").header.epoch
     assert queue._known_of_what_ships(row.training) is None, "nothing is known of its training"
-    queue.cells.write(TABLES["train_mixed"], row, "4-Corners", {"figures": FIGURES, "trained": trained})
+    mixed = TABLES["train_mixed"]
+    queue.cells.write(mixed, row, "4-Corners", facts_of(mixed, row, "4-Corners", trained))
     lines = []
     assert queue.fill([table], float("inf"), lines.append).missing == 0
     cell = queue.cells.read(table, row, "No-Corner")
     assert cell["trained"] == trained and cell["figures"]["relative_l2"] < 0.01 and len(lines) == 1
     for change in ({"best_epoch": 1}, {"stopped": True}, {"model": "fno"}, {"epochs": 1001}):
-        known = {"figures": FIGURES, "trained": trained | change}
-        queue.cells.write(TABLES["train_mixed"], row, "4-Corners", known)
+        queue.cells.write(mixed, row, "4-Corners", facts_of(mixed, row, "4-Corners", trained | change))
         queue.cells.path(table, row, "No-Corner").unlink(missing_ok=True)
         assert queue._known_of_what_ships(row.training) is None, "those are other weights"
     assert queue_in(tmp_path / "smoke").operator_of(row.training) is None
@@ -320,6 +330,7 @@ def test_pages(filled):
     theirs = paper.tables()["darcy_train_4_corners"]["BENO"]["4-Corners"]["rel_l2"]
     assert f"{100 * theirs:.2f}" in page and "**harmonic**" in page and "difference" in page
     assert latex.count(r" \\") == 1 + 2 * (1 + 3 + 2 + 2) and f"{100 * theirs:.2f}" in latex and "difference" in latex
+    assert "with --smoke" in page and latex.startswith("% Made with --smoke") and r"$\pm$" in latex
     empty = {row: {} for row in SMALL.rows}
     assert "Not trained yet: MP-PDE; BENO; harmonic." in as_markdown(SMALL, empty) and "--" in as_latex(SMALL, empty)
     assert write_pages(queue_in(filled).cells, [TABLES["train_mixed"]], filled / "pages") == []
@@ -328,6 +339,10 @@ def test_pages(filled):
 class TestBadInput:
     def test_an_unknown_table(self, tmp_path):
         refused(beno("reproduce", "table_2", cwd=tmp_path), "no table 'table_2'", "train_4_corners")
+        assert not list(tmp_path.iterdir())
+
+    def test_more_epochs_than_the_tables_terms(self, tmp_path):
+        refused(beno("reproduce", "squares", "--epochs", 1001, cwd=tmp_path), "--epochs 1001", "1000 at most")
         assert not list(tmp_path.iterdir())
 
     @pytest.mark.parametrize("option", ["--time-limit", "--for-now"])
@@ -349,7 +364,7 @@ class TestBadInput:
         path = queue.cells.path(SMALL, SMALL.rows[0], "4-Corners")
         path.parent.mkdir(parents=True)
         whole = {"format": "beno-cell", "version": 1, "smoke": True, "table": SMALL.name, "row": SMALL.rows[0].label}
-        whole |= {"column": "4-Corners", "figures": FIGURES, "trained": TRAINED}
+        whole |= {"column": "4-Corners"} | facts_of(SMALL, SMALL.rows[0], "4-Corners")
         path.write_text(json.dumps(whole | change))
         with pytest.raises(BenoError, match=message):
             queue.fill([SMALL], float("inf"))
@@ -361,6 +376,16 @@ class TestBadInput:
             {"trained": {"stopped": True}},
             {"trained": TRAINED | {"parameters": None}},
             {"trained": TRAINED | {"device": None}},
+            {"trained": TRAINED | {"device": {"gpu": 1}}},
+            {"trained": TRAINED | {"stopped": "no"}},
+            {"trained": TRAINED | {"epochs": -3}},
+            {"figures": FIGURES | {"relative_l2": -1}},
+            {"figures": FIGURES | {"relative_l2": True}},
+            {"figures": FIGURES | {"relative_l2": 10**400}},
+            {"device": None},
+            {"trained_on": None},
+            {"tested_on": {"equation": "darcy", "boundary": "dirichlet", "corners": 4, "seed": 0}},
+            {"tested_on": {"equation": "darcy", "boundary": "dirichlet", "corners": 0, "seed": 100}},
             {"predicted": "0.1 0.2"},
             {"predicted": [0.1, 0.2]},
         ):
@@ -396,17 +421,13 @@ class TestBadInput:
             queue.cells.curve(training)
 
     @pytest.mark.parametrize("values", ["a", "nan", "0.1"])
-    def test_predictions_that_are_none(self, filled, tmp_path, values):
+    def test_predictions_that_are_none(self, tmp_path, values):
         """They are asked for as a figure is drawn."""
-        table, row = TABLES["train_4_corners"], TABLES["train_4_corners"].rows[0]
-        cell = queue_in(filled).cells.of_row(SMALL, SMALL.rows[0])["4-Corners"]
-        queue = queue_in(tmp_path)
+        table, queue = TABLES["train_4_corners"], queue_in(tmp_path)
         for label in ("GKN", "BENO", "harmonic, seed 0"):
             row = next(row for row in table.rows if row.label == label)
-            queue.cells.write(table, row, "4-Corners", cell | {"predicted": [values] * 2})
-            path = queue.cells.path(table, row, "4-Corners")
-            place = {"table": table.name, "row": label, "column": "4-Corners"}
-            path.write_text(json.dumps(json.loads(path.read_text()) | place))
+            facts = facts_of(table, row, "4-Corners") | {"predicted": [values] * 2}
+            queue.cells.write(table, row, "4-Corners", facts)
         with pytest.raises(BenoError, match="is damaged: predicted" if values != "0.1" else "of other samples"):
             list(figures(queue))
 
@@ -433,8 +454,7 @@ def test_the_command_does_all_of_it_in_two_processes(tmp_path):
     assert cells == 326 and f"{cells} of {cells} cells are filled" in result.stdout
     assert len(list((tmp_path / "pages").glob("*.md"))) == len(TABLES)
     drawn = {path.name for path in (tmp_path / "figures").iterdir()}
-    names = {"samples", "graphs", "branches", "convergence", *COMPARISONS}
-    assert drawn == {f"{name}{suffix}" for name in names for suffix in (".svg", ".png")}
+    assert drawn == {f"{name}{suffix}" for name in FIGURE_NAMES for suffix in (".svg", ".png")}
     assert "train_mixed" in beno("reproduce", "list").stdout
 
 
@@ -473,10 +493,15 @@ def test_a_training_beside_others_counts_its_share(tmp_path):
         share.count_until(13.0)
     assert share.seconds == 1.0 + 4.0 / 2 + 3.0 and not list(at_work.iterdir())
     assert Share(path, at_work, "cuda").seconds == share.seconds
-    assert Share(path, at_work, "cpu").seconds == 0.0, "seconds of another device are others"
-    path.write_text("{}")
-    with pytest.raises(BenoError, match="cannot be read"):
-        Share(path, at_work, "cuda")
+    other = Share(path, at_work, "cpu")
+    assert other.seconds == 0.0, "seconds of another device are others"
+    with other.working(13.0):
+        other.count_until(15.0)
+    assert Share(path, at_work, "cpu").seconds == 2.0 and Share(path, at_work, "cuda").seconds == share.seconds
+    for damage in ("[]", "{", '{"cuda": NaN}', '{"cuda": -1}', '{"cuda": "x"}'):
+        path.write_text(damage)
+        with pytest.raises(BenoError, match=r"cannot be read|is damaged"):
+            Share(path, at_work, "cuda")
 
 
 def test_a_training_ends_when_it_has_had_its_share(tmp_path):
@@ -547,6 +572,55 @@ def test_weights_that_are_gone_are_told(filled, tmp_path):
     assert standing.missing == 2 and "is done, but has no best.safetensors" in standing.failed[0]
 
 
+@pytest.mark.parametrize("name", [BEST, STATE])
+def test_weights_of_another_training_are_not_taken(filled, tmp_path, name):
+    """They would be tested under the row's name."""
+    shutil.copytree(filled / "runs", tmp_path / "runs")
+    queue, (one, other) = queue_in(tmp_path), (queue_in(tmp_path).folder_of(row.training) for row in SMALL.rows[:2])
+    shutil.copy(other / name, one / name)
+    if name == STATE:
+        (one / "done.json").unlink()
+    standing = queue.fill([SMALL], float("inf"))
+    assert len(standing.failed) == 1 and "is of another training: model beno" in standing.failed[0]
+    assert not queue.cells.of_row(SMALL, SMALL.rows[0])
+
+
+def test_a_log_that_is_damaged_keeps_no_other_row_from_being_filled(filled, tmp_path):
+    for damage in (b'{"train_loss": 1.0}\n', b"\xff}\n", b"[1}\n"):
+        shutil.copytree(filled / "runs", tmp_path / "runs")
+        queue = queue_in(tmp_path)
+        (queue.folder_of(SMALL.rows[0].training) / LOG).write_bytes(damage)
+        standing = queue.fill([SMALL], float("inf"))
+        assert len(standing.failed) == 1 and f"{LOG} is damaged" in standing.failed[0] and standing.missing == 2
+        shutil.rmtree(tmp_path)
+
+
+def test_a_younger_training_in_another_folder_does_not_take_the_place_of_an_older(tmp_path):
+    """What a GPU has done, a CPU that begins anew would spoil."""
+    table = replace(SMALL, rows=SMALL.rows[:1])
+    row = table.rows[0]
+
+    def fill(folder, epochs, say=lambda line: None):
+        effort = replace(Effort.least(), epochs=10, epochs_for_now=epochs)
+        queue = Queue(tmp_path / folder, tmp_path / "results", effort, "cpu")
+        return queue, queue.fill([table], float("inf"), say)
+
+    queue, _ = fill("first", 3)
+    before, curve = queue.cells.of_row(table, row), queue.cells.curve(row.training)
+    assert {cell["trained"]["epochs"] for cell in before.values()} == {3} and curve["epoch"] == [1, 2, 3]
+    lines = []
+    fill("second", 2, lines.append)
+    assert not lines, "it has had its turn"
+    with pytest.MonkeyPatch.context() as patch:  # as if the first had been on a GPU, whose seconds are others
+        patch.setattr(Queue, "_is_enough_for_now", lambda *_: False)
+        _, standing = fill("second", 2, lines.append)
+    assert standing.missing == 2 and "2 epochs so far; 2 cells are of another run, with 3, and stay" in lines[-1]
+    assert queue.cells.of_row(table, row) == before and queue.cells.curve(row.training) == curve
+    fill("second", 4)
+    assert {cell["trained"]["epochs"] for cell in queue.cells.of_row(table, row).values()} == {4}
+    assert queue.cells.curve(row.training)["epoch"] == [1, 2, 3, 4]
+
+
 def test_a_device_that_is_not_there_is_refused_at_once(tmp_path):
     refused(beno("reproduce", "all", "--smoke", "--device", "tpu", cwd=tmp_path), "there is no device 'tpu'")
     assert not list(tmp_path.iterdir())
@@ -558,9 +632,13 @@ def test_what_was_trained_otherwise_is_not_taken(filled, tmp_path):
     (*_, reason) = queue.fill([SMALL], float("inf")).failed
     assert "epochs 1, not 3" in reason
     done = queue.folder_of(SMALL.rows[0].training) / "done.json"
-    for text in ("{", "{}"):
+    whole = json.loads(done.read_text())
+    for text in ("{", "{}", json.dumps(whole | {"epochs": "x"})):
         done.write_text(text)
         assert "cannot be read" in queue.fill([SMALL], float("inf")).failed[0]
+    done.write_text(json.dumps(whole | {"model": "fno"}))
+    assert "was trained with model fno" in queue.fill([SMALL], float("inf")).failed[0]
+    assert not list((tmp_path / "results").rglob("*--*.json"))
     assert "smoke" in done.parent.name, "a smoke test's weights are never taken for others"
 
 

@@ -53,6 +53,7 @@ def reproduce(
     from beno.experiments.pages import write_pages
     from beno.experiments.queue import Effort, Queue, fill_beside, share_cores
     from beno.experiments.tables import TABLES
+    from beno.files import require_folder
     from beno.models import require_model
 
     if names == ["list"]:
@@ -68,9 +69,10 @@ def reproduce(
     chosen = [table.of_models(only) for table in whole] if only else whole
     if not any(table.rows for table in chosen):
         raise BenoError(f"{', '.join(names)} has no row of {', '.join(only or [])}")
-    for place in (pages, figures):
-        if place is not None and place.exists() and not place.is_dir():
-            raise BenoError(f"cannot write to {place}: it is no folder")
+    if epochs and epochs > Effort.epochs and not smoke:
+        raise BenoError(
+            f"--epochs {epochs}: the terms of these tables are {Effort.epochs} at most; `beno train` has none"
+        )
     folder = folder or Path("runs/smoke" if smoke else "runs/reproduce")
     results = results or (folder / "tables" if smoke else Path("results/tables"))
     limit = parse_duration("--time-limit", time_limit)
@@ -84,6 +86,10 @@ def reproduce(
         test_unfinished=test_unfinished,
     )
     queue = Queue(folder, results, effort, device)
+    for place in (pages, figures):
+        if place is not None:  # found out now, and not when all is trained
+            require_folder(place)
+    side_by_side = min(side_by_side, sum(len(table.rows) for table in chosen))
     beside = [
         multiprocessing.get_context("spawn").Process(target=fill_beside, args=(queue, chosen, limit, side_by_side))
         for _ in range(side_by_side - 1 if train else 0)
@@ -103,16 +109,20 @@ def reproduce(
     unfinished = f", {now.to_go_on} of them by trainings to go on" if now.to_go_on else ""
     typer.echo(f"{now.cells - now.missing} of {now.cells} cells are filled{unfinished}")
     if standing.held and now.missing:
-        typer.echo(f"{standing.held} rows are being trained by other processes")
+        typer.echo(f"rows left to other processes, which were at them: {standing.held}")
     if pages is not None:
         for path in write_pages(queue.cells, whole, pages):
             typer.echo(f"page: {path}")
     if figures is not None:
-        from beno.experiments.figures import write_figures
+        from beno.experiments.figures import FIGURES, write_figures
 
+        drawn = set()
         for path in write_figures(queue, figures):
             typer.echo(f"figure: {path}")
+            drawn.add(path.stem)
+        if lacking := [name for name in FIGURES if name not in drawn]:
+            typer.echo(f"not drawn, for the results do not keep enough yet: {', '.join(lacking)}")
     if standing.failed:
-        raise BenoError(f"{len(standing.failed)} rows could not be filled: {'; '.join(standing.failed)}")
+        raise BenoError(f"rows that could not be filled: {'; '.join(standing.failed)}")
     if any(process.exitcode for process in beside):
         raise BenoError("a process side by side with this one could not fill all of its rows, as it says above")

@@ -1,9 +1,8 @@
 """The cells of tables, one JSON file each: a figure, and all that is needed to find it again."""
 
 import json
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from beno.errors import BenoError
-from beno.experiments.tables import Row, Table, Training
+from beno.experiments.tables import Row, Table, Training, testing_seed
 from beno.files import whole_file_or_none
 from beno.provenance import provenance
 
@@ -21,8 +20,9 @@ CURVE = ("epoch", "train_loss", "validation_relative_l2")
 
 FIGURES = ("samples", "relative_l2", "relative_l2_deviation", "mae", "mae_deviation")
 NUMBERS = ("epochs", "best_epoch", "seconds", "device_seconds", "parameters", "seed")
-TRAINED = {"model", "device", *NUMBERS}
 PREDICTED = "predicted"
+FAMILY = ("equation", "boundary", "corners")  # its resolution is another in small
+LARGEST = 1e300
 
 Cell = dict[str, Any]
 
@@ -44,18 +44,20 @@ class Cells:
         here = {"table": table.name, "row": row.label, "column": column}
         if here != {name: stored.get(name) for name in here}:
             raise BenoError(f"{path} is the cell of another place: {', '.join(str(stored.get(name)) for name in here)}")
-        for name in _damaged(stored):
+        for name in _damaged(stored, table, row, column):
             raise BenoError(f"{path} is damaged: {name} is not what it should be")
         return stored
 
     def write(self, table: Table, row: Row, column: str, facts: dict[str, Any]) -> None:
         path = self.path(table, row, column)
+        cell = {"format": FORMAT, "version": VERSION, "smoke": self.smoke, "table": table.name}
+        cell |= {"row": row.label, "column": column} | facts | provenance()
+        for name in _damaged(cell, table, row, column):
+            raise BenoError(f"{path} is not written: {name} is not what it should be")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise BenoError(f"cannot write {path}: {error.strerror}") from error
-        cell = {"format": FORMAT, "version": VERSION, "smoke": self.smoke, "table": table.name}
-        cell |= {"row": row.label, "column": column} | facts | provenance()
         with whole_file_or_none(path) as unfinished:
             unfinished.write_text(json.dumps(cell, indent=1, default=str) + "\n")
 
@@ -63,10 +65,11 @@ class Cells:
         return self.folder / CURVES / f"{training.name}.json"
 
     def write_curve(self, training: Training, records: list[dict[str, Any]], trained: dict[str, Any]) -> None:
-        """How a training went, epoch by epoch, as far as it was looked at; not if nothing is known of it."""
+        """How a training went, epoch by epoch, as far as it was looked at; not if nothing is known of it, nor in the
+        place of one that came further."""
         path = self.curve_path(training)
         looked = [record for record in records if record.get(CURVE[-1]) is not None]
-        if not looked:
+        if not looked or (path.exists() and is_younger(trained, self._stored_curve(path)["trained"])):
             return
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -83,12 +86,18 @@ class Cells:
         path = self.curve_path(training)
         if not path.exists():
             return None
+        stored = self._stored_curve(path)
+        return {name: [float(value) for value in stored[name]] for name in CURVE}
+
+    def _stored_curve(self, path: Path) -> dict[str, Any]:
         stored = self._stored(path, CURVE_FORMAT, CURVE_VERSION)
         lists: dict[str, Any] = {name: stored.get(name) for name in CURVE}
         whole = all(isinstance(one, list) and one and all(map(_is_number, one)) for one in lists.values())
         if not whole or len({len(one) for one in lists.values()}) != 1:
             raise BenoError(f"{path} is damaged: {', '.join(CURVE)} are not lists of numbers of one length")
-        return {name: [float(value) for value in one] for name, one in lists.items()}
+        for name in damaged_training(stored.get("trained")):
+            raise BenoError(f"{path} is damaged: {name} is not what it should be")
+        return stored
 
     def _stored(self, path: Path, form: str, version: int) -> dict[str, Any]:
         """What a file holds, if it is of the kind, the version and the size of run that it is to be."""
@@ -99,7 +108,9 @@ class Cells:
         if not isinstance(stored, dict) or stored.get("format") != form:
             raise BenoError(f"{path} is no {form}")
         if stored.get("version") != version:
-            raise BenoError(f"{path} has version {stored.get('version')}; this beno has {version}: use another folder")
+            raise BenoError(
+                f"{path} has version {stored.get('version')!r}; this beno has {version}: use another folder"
+            )
         if stored.get("smoke") != self.smoke:
             raise BenoError(f"{path} was {'' if stored.get('smoke') else 'not '}made with --smoke: use another folder")
         return stored
@@ -110,17 +121,33 @@ class Cells:
         return {column: cell for column, cell in cells.items() if cell is not None}
 
 
-def _damaged(cell: Cell) -> Iterator[str]:
-    """What is missing of what a page or a queue asks of a cell, or is of another kind."""
-    for place, names in (("figures", FIGURES), ("trained", NUMBERS)):
-        facts = cell.get(place)
-        for name in names:
-            value = facts.get(name) if isinstance(facts, dict) else None
-            if not isinstance(value, int | float) or not math.isfinite(value):
-                yield f"{place}.{name}"
-    for name, kind in (("model", str), ("device", dict)):
-        if not isinstance(cell.get("trained"), dict) or not isinstance(cell["trained"].get(name), kind):
-            yield f"trained.{name}"
+def is_younger(trained: dict[str, Any], other: dict[str, Any]) -> bool:
+    """A training that is to go on, and has not come as far yet as another of its kind."""
+    return bool(trained.get("stopped")) and trained["epochs"] < other["epochs"]
+
+
+def damaged_training(trained: Any) -> Iterator[str]:
+    """What is missing of what is to be known of a training, or is of another kind."""
+    facts: dict[str, Any] = trained if isinstance(trained, dict) else {}
+    right = {name: _is_number(facts.get(name)) and facts[name] >= 0 for name in NUMBERS}
+    right |= {"model": isinstance(facts.get("model"), str), "device": _is_described(facts.get("device"))}
+    right |= {"stopped": isinstance(facts.get("stopped", False), bool)}
+    yield from (f"trained.{name}" for name, is_right in right.items() if not is_right)
+
+
+def _damaged(cell: Cell, table: Table, row: Row, column: str) -> Iterator[str]:
+    """What is missing of what a page or a queue asks of a cell, or is of another kind, or of other data."""
+    yield from damaged_training(cell.get("trained"))
+    figures: dict[str, Any] = cell["figures"] if isinstance(cell.get("figures"), dict) else {}
+    yield from (f"figures.{name}" for name in FIGURES if not (_is_number(figures.get(name)) and figures[name] >= 0))
+    for name, family in (("trained_on", row.training.family), ("tested_on", table.columns[column])):
+        data, asked = cell.get(name), asdict(family)
+        if not isinstance(data, dict) or any(data.get(key) != asked[key] for key in FAMILY):
+            yield name
+        elif name == "tested_on" and data.get("seed") != testing_seed(family):
+            yield "tested_on.seed"
+    if "device" in cell and not _is_described(cell["device"]):
+        yield "device"
     predicted = cell.get(PREDICTED, [])
     if not isinstance(predicted, list) or not all(isinstance(values, str) for values in predicted):
         yield PREDICTED
@@ -143,7 +170,12 @@ def predictions_of(cell: Cell) -> list[Float[np.ndarray, " _"]]:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
+    """One that a page can print: no truth value, nor a whole number beyond all floating-point ones."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LARGEST
+
+
+def _is_described(device: Any) -> bool:
+    return isinstance(device, dict) and all(isinstance(device.get(name), str | None) for name in ("gpu", "cpu"))
 
 
 def _plain(text: str) -> str:

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from beno.errors import BenoError
 from beno.experiments.cells import Cells, predictions_of
 from beno.experiments.queue import Queue
-from beno.experiments.tables import BASELINES, BENO_IN_FULL, TABLES, TEST_SEED, Row, Table
+from beno.experiments.tables import BASELINES, BENO_IN_FULL, TABLES, Row, Table, testing_seed
 from beno.finite_volume import solve
 from beno.graph import build_graph
 from beno.metrics import relative_l2
@@ -45,6 +45,7 @@ COMPARISONS = {
         "train_4_corners", ("3-Corners", "2-Corners", "1-Corner", "No-Corner"), "trained on 4-Corners, other shapes"
     ),
 }
+FIGURES = ("samples", "graphs", *COMPARISONS, "branches", "convergence")
 
 
 def write_figures(queue: Queue, folder: Path) -> Iterator[Path]:
@@ -87,7 +88,7 @@ def plot_graphs(samples: dict[str, Sample]) -> Figure:
             np.full((once.sum(), 2), np.nan),
         ]
         # One line with gaps: thousands of their own make a vector drawing of megabytes.
-        axis.plot(*np.stack(ends, axis=1).reshape(-1, 2).T, color="0.6", linewidth=0.3)
+        axis.plot(*np.stack(ends, axis=1).reshape(-1, 2).T, color="0.35", linewidth=0.4)
         axis.plot(*sample.points.T, ".", color="black", markersize=1.5, label=f"{len(sample.points)} interior nodes")
         axis.plot(*sample.centres.T, ".", color="purple", markersize=3, label=f"{len(sample.centres)} boundary nodes")
         axis.set(title=f"{name}, {once.sum()} edges", xlabel="x", ylabel="y", aspect="equal")
@@ -138,11 +139,13 @@ def plot_convergence(curves: Mapping[str, Mapping[str, list[float]]]) -> Figure:
 
 
 def _compared(cells: Cells, table: Table, columns: tuple[str, ...]) -> dict[str, Predictions]:
-    """Of the best baseline by its first cell, BENO and the harmonic operator; nothing if one is not kept."""
+    """Of the baseline that is best in the table's first column, BENO and the harmonic operator; nothing if one is not
+    kept."""
+    first = next(iter(table.columns))
     errors = {
         row: cell["figures"]["relative_l2"]
         for row in table.rows
-        if row.training.model in BASELINES and (cell := cells.read(table, row, columns[0]))
+        if row.training.model in BASELINES and (cell := cells.read(table, row, first))
     }
     best = sorted(errors, key=errors.__getitem__)[:1]
     beno = [row for row in table.rows if row.label == "BENO"]
@@ -168,4 +171,4 @@ def _kept(cells: Cells, table: Table, row: Row, columns: tuple[str, ...]) -> Pre
 
 def _sample(family: Family, index: int) -> Sample:
     """One of the test samples."""
-    return Sample.of(solve(family.problem(TEST_SEED + int(family.corners), index)))
+    return Sample.of(solve(family.problem(testing_seed(family), index)))

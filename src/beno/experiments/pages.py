@@ -1,6 +1,7 @@
 """Tables as pages and as LaTeX: the paper's figure, ours, and the difference, cell by cell."""
 
 import statistics
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,8 +9,10 @@ from typing import Any
 from beno import paper
 from beno.experiments.cells import Cell, Cells
 from beno.experiments.tables import Row, Table
+from beno.files import whole_file_or_none
 
 Known = dict[Row, dict[str, Cell]]
+Figure = tuple[float, float]  # mean and deviation
 
 
 def write_pages(cells: Cells, tables: list[Table], folder: Path) -> list[Path]:
@@ -17,7 +20,8 @@ def write_pages(cells: Cells, tables: list[Table], folder: Path) -> list[Path]:
     written = []
     for name, text in pages(cells, tables).items():
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
+        with whole_file_or_none(folder / name) as unfinished:
+            unfinished.write_text(text)
         written.append(folder / name)
     return written
 
@@ -28,15 +32,19 @@ def pages(cells: Cells, tables: list[Table]) -> dict[str, str]:
     for table in tables:
         known = {row: cells.of_row(table, row) for row in table.rows}
         if any(known.values()):
-            texts |= {f"{table.name}.md": as_markdown(table, known), f"{table.name}.tex": as_latex(table, known)}
+            page, latex = as_markdown(table, known), as_latex(table, known)
+            if cells.smoke:
+                page, latex = page.replace("\n", f"\n\n**{IN_SMALL}**\n", 1), f"% {IN_SMALL}\n{latex}"
+            texts |= {f"{table.name}.md": page, f"{table.name}.tex": latex}
     return texts
 
 
+IN_SMALL = "Made with --smoke, to see that it runs: these figures say nothing of the methods."
 MEASURES = {"relative_l2": ("Relative L2, %", 100.0, 2), "mae": ("Mean absolute error, thousandths", 1000.0, 3)}
 PAPER_NAMES = {"relative_l2": ("rel_l2", 1.0), "mae": ("mae_e3", 1e-3)}
 
 
-def published(table: Table, row: Row, column: str, measure: str) -> tuple[float, float] | None:
+def published(table: Table, row: Row, column: str, measure: str) -> Figure | None:
     """The paper's mean and deviation."""
     figures = paper.tables().get(table.name, {}).get(row.paper_label or "", {}).get(column)
     name, unit = PAPER_NAMES[measure]
@@ -77,36 +85,50 @@ def _device(described: dict[str, Any]) -> str:
     return described.get("gpu") or described.get("cpu") or "?"
 
 
-def _measured(table: Table, known: Known, measure: str) -> list[str]:
-    columns = list(table.columns)
+Line = tuple[str, str, list[str]]  # which of LABELS, of whom, an entry a column
+
+
+def _lines(table: Table, known: Known, measure: str, sign: str) -> Iterator[Line]:
+    """For each row our figure, the paper's, and ours less the paper's; then the spread of seeds. Nothing where there is
+    none."""
     _, unit, digits = MEASURES[measure]
 
-    def both(figure: tuple[float, float] | None) -> str:
-        return "" if figure is None else f"{unit * figure[0]:.{digits}f} ± {unit * figure[1]:.{digits}f}"
+    def both(figures: dict[str, Figure]) -> list[str]:
+        values = {c: (unit * mean, unit * deviation) for c, (mean, deviation) in figures.items()}
+        return [f"{v[0]:.{digits}f} {sign} {v[1]:.{digits}f}" if (v := values.get(c)) else "" for c in table.columns]
 
-    lines = ["| | " + " | ".join(columns) + " |", "| --- " * (len(columns) + 1) + "|"]
     for row, of_row in known.items():
         ours = {c: (cell["figures"][measure], cell["figures"][f"{measure}_deviation"]) for c, cell in of_row.items()}
-        theirs = {c: published(table, row, c, measure) for c in columns}
-        if ours:
-            lines.append(f"| **{row.label}** | " + " | ".join(both(ours.get(c)) for c in columns) + " |")
-        if any(theirs.values()):
-            lines.append(f"| *the paper's {row.label}* | " + " | ".join(both(theirs[c]) for c in columns) + " |")
-        if ours and any(theirs.values()):
-            gaps = [
-                (mine[0] - his[0]) * unit if (mine := ours.get(c)) and (his := theirs[c]) else None for c in columns
-            ]
-            lines.append(
-                "| *difference* | " + " | ".join("" if gap is None else f"{gap:+.{digits}f}" for gap in gaps) + " |"
-            )
+        theirs = {c: figure for c in table.columns if (figure := published(table, row, c, measure))}
+        yield "ours", row.label, both(ours)
+        if theirs:
+            yield "paper", row.label, both(theirs)
+        if gaps := {c: unit * (ours[c][0] - theirs[c][0]) for c in theirs if c in ours}:
+            shown = [f"{gaps[c]:+.{digits}f}" if c in gaps else "" for c in table.columns]
+            yield "difference", row.label, shown
     for label, of_seeds in _seeds(known).items():
         means = {
-            c: [cells[c]["figures"][measure] for cells in of_seeds] for c in columns if all(c in s for s in of_seeds)
+            c: [cells[c]["figures"][measure] for cells in of_seeds]
+            for c in table.columns
+            if all(c in cells for cells in of_seeds)
         }
-        spread = [both((statistics.mean(m), statistics.stdev(m))) if (m := means.get(c)) else "" for c in columns]
-        lines.append(
-            f"| **{label}, {len(of_seeds)} seeds**: mean ± deviation of their means | " + " | ".join(spread) + " |"
-        )
+        spread = {c: (statistics.mean(m), statistics.stdev(m)) for c, m in means.items()}
+        yield "seeds", f"{label}, {len(of_seeds)} seeds", both(spread)
+
+
+LABELS = {
+    "ours": ("**{}**", "{}"),
+    "paper": ("*the paper's {}*", r"\quad paper"),
+    "difference": ("*difference*", r"\quad difference"),
+    "seeds": ("**{}**: mean ± deviation of their means", "{}"),
+}
+
+
+def _measured(table: Table, known: Known, measure: str) -> list[str]:
+    lines = ["| | " + " | ".join(table.columns) + " |", "| --- " * (len(table.columns) + 1) + "|"]
+    for kind, label, entries in _lines(table, known, measure, "±"):
+        if any(entries):
+            lines.append(f"| {LABELS[kind][0].format(label)} | {' | '.join(entries)} |")
     return lines
 
 
@@ -120,27 +142,15 @@ def _seeds(known: Known) -> dict[str, list[dict[str, Cell]]]:
 
 
 def as_latex(table: Table, known: Known) -> str:
-    """For each measure the paper's figure, ours, and the difference."""
     columns = list(table.columns)
     lines = [r"\begin{tabular}{l" + "r" * len(columns) + "}", r"\toprule", _latex_row("", columns)]
-    for measure, (title, unit, digits) in MEASURES.items():
+    for measure, (title, _, _) in MEASURES.items():
         title = title.replace("%", r"\%")
         lines += [r"\midrule", rf"\multicolumn{{{len(columns) + 1}}}{{l}}{{{title}}} \\"]
-        for row, of_row in known.items():
-            ours = [unit * of_row[c]["figures"][measure] if c in of_row else None for c in columns]
-            theirs = [unit * both[0] if (both := published(table, row, c, measure)) else None for c in columns]
-            gaps = [a - b if a is not None and b is not None else None for a, b in zip(ours, theirs, strict=True)]
-            lines.append(_latex_row(row.label, [_digits(figure, f".{digits}f") for figure in ours]))
-            if any(figure is not None for figure in theirs):
-                lines.append(_latex_row(r"\quad paper", [_digits(figure, f".{digits}f") for figure in theirs]))
-            if any(gap is not None for gap in gaps):
-                lines.append(_latex_row(r"\quad difference", [_digits(gap, f"+.{digits}f") for gap in gaps]))
+        for kind, label, entries in _lines(table, known, measure, r"$\pm$"):
+            lines.append(_latex_row(LABELS[kind][1].format(label), [entry or "--" for entry in entries]))
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
 
 
 def _latex_row(label: str, entries: list[str]) -> str:
     return " & ".join([label, *entries]) + r" \\"
-
-
-def _digits(figure: float | None, form: str) -> str:
-    return "--" if figure is None else format(figure, form)

@@ -4,7 +4,6 @@ A training is worked on by one process at a time, which holds a lock on its fold
 folder share the work.
 """
 
-import errno
 import fcntl
 import json
 import math
@@ -30,10 +29,10 @@ from beno.dataset import Block, Dataset, Metadata, write
 from beno.device import choose_device
 from beno.errors import BenoError
 from beno.evaluation import evaluate
-from beno.experiments.cells import PREDICTED, TRAINED, Cell, Cells, as_text
+from beno.experiments.cells import PREDICTED, Cell, Cells, as_text, damaged_training, is_younger
 from beno.experiments.sharing import Share
-from beno.experiments.tables import TABLES, TEST_SEED, TRAINING_SEED, Row, Table, Training
-from beno.files import whole_file_or_none
+from beno.experiments.tables import TABLES, TRAINING_SEED, Row, Table, Training, testing_seed
+from beno.files import require_folder, whole_file_or_none
 from beno.making import make
 from beno.operator import BEST, LearnedOperator
 from beno.provenance import provenance
@@ -106,13 +105,8 @@ class Queue:
         self.folder, self.effort, self.device = folder, effort, device
         choose_device(device)  # one that is not there is refused before anything is done
         self.cells = Cells(results, effort.smoke)
-        for place in (folder, folder / "data", results):
-            try:
-                place.mkdir(parents=True, exist_ok=True)
-                if not os.access(place, os.W_OK):
-                    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-            except OSError as error:
-                raise BenoError(f"cannot write {place}: {error.strerror}") from error
+        for place in (results, folder, folder / "data"):
+            require_folder(place)
 
     def fill(self, tables: list[Table], time_limit: float, say: Callable[[str], None] = lambda line: None) -> Standing:
         """A row that cannot be filled is reported, and the next one is taken."""
@@ -132,7 +126,7 @@ class Queue:
                         continue
                     trained = self._train(row.training, deadline, say)
                     if trained is not None:
-                        self._test(table, row, missing, trained, say)
+                        self._test(table, row, self._without_older(table, row, missing, trained, say), trained, say)
             except (BenoError, RuntimeError) as error:  # PyTorch's are of the second kind, as that memory is short
                 failed.append(f"{table.name}, {row.label}: {str(error).strip().splitlines()[0]}")
                 say(failed[-1])
@@ -147,14 +141,32 @@ class Queue:
     def _final(self, table: Table, row: Row) -> dict[str, Cell]:
         """Cells of a training that has ended, or has had what it gets for now, by column."""
         cells = self.cells.of_row(table, row)
-        if self._has_weights(row.training):  # then what an older version did not keep can be had
-            cells = {c: cell for c, cell in cells.items() if len(cell.get(PREDICTED, [])) >= _kept(table, row, c)}
-        newest = self._newest(row.training) if any(map(_is_stopped, cells.values())) else None
-        return {
-            column: cell
-            for column, cell in cells.items()
-            if not _is_stopped(cell) or self._is_enough_for_now(cell["trained"], newest)
+        newest = self._newest(row.training) if cells else None
+        ships = newest is None and self._ships(row.training)
+
+        def is_final(column: str, cell: Cell) -> bool:
+            best = cell["trained"]["best_epoch"]
+            if _is_stopped(cell) and not self._is_enough_for_now(cell["trained"], newest):
+                return False
+            # What an older version did not keep can be had if the cell's weights are at hand.
+            return len(cell.get(PREDICTED, [])) >= _kept(table, row, column) or not (ships or newest == best)
+
+        return {column: cell for column, cell in cells.items() if is_final(column, cell)}
+
+    def _without_older(
+        self, table: Table, row: Row, columns: list[str], trained: dict[str, Any], say: Callable[[str], None]
+    ) -> list[str]:
+        """Not those whose cells are of a training in another folder that has come further than this one yet."""
+        cells = self.cells.of_row(table, row)
+        older = {
+            c: cells[c]["trained"]["epochs"] for c in columns if c in cells and is_younger(trained, cells[c]["trained"])
         }
+        if older:
+            say(
+                f"{table.name}, {row.label}: {trained['epochs']} epochs so far; {len(older)} cells are of another run,"
+                f" with {max(older.values())}, and stay"
+            )
+        return [column for column in columns if column not in older]
 
     def _newest(self, training: Training) -> int | None:
         """The epoch of its best weights, if they are at hand."""
@@ -164,11 +176,12 @@ class Queue:
             return None
 
     def _is_enough_for_now(self, trained: dict[str, Any], newest: int | None) -> bool:
-        """Unless the training has gone on since, for another table, and has better weights by now."""
+        """Unless the training has gone on since, for another table, and has better weights by now. (Those of an earlier
+        epoch are of another run, in another folder.)"""
         effort, of_cpu = self.effort, not trained["device"].get("gpu")
         seconds = 0.0 if of_cpu and self.device_name == "cuda" else trained["device_seconds"]  # a GPU's are worth more
         enough = seconds >= effort.for_now or trained["epochs"] >= min(effort.epochs_for_now, effort.epochs)
-        return enough and newest in (None, trained["best_epoch"])
+        return enough and (newest is None or newest <= trained["best_epoch"])
 
     def folder_of(self, training: Training) -> Path:
         return self.folder / self._name(training)
@@ -177,12 +190,25 @@ class Queue:
         """With the best weights at hand: of the training's folder, or those that ship."""
         best = self.folder_of(training) / BEST
         if best.exists():
+            self._require_own(training, best)
             return LearnedOperator.load(best, self.device_name)
-        return shipped.load(str(training.ships_as), self.device_name) if self._has_weights(training) else None
+        return shipped.load(str(training.ships_as), self.device_name) if self._ships(training) else None
 
-    def _has_weights(self, training: Training) -> bool:
-        ships = training.ships_as is not None and not self.effort.smoke
-        return ships or (self.folder_of(training) / BEST).exists()
+    def _ships(self, training: Training) -> bool:
+        return training.ships_as is not None and not self.effort.smoke
+
+    def _require_own(self, training: Training, path: Path) -> None:
+        """A file of another training, put into this one's folder, would be tested under its name."""
+        header = checkpoint.load_header(path)
+        family, origin = self.effort.family(training.family), "spoilt" if training.spoilt else "generated"
+        data = Metadata.of_family(family, TRAINING_SEED, self.effort.samples)
+        data = replace(data, origin=origin, beno_version=header.data.beno_version)
+        asked = {"model": training.model, "seed": training.seed, **self.effort.settings(training)}
+        found = {**header.config, "model": header.model, "seed": header.training.get("seed")}
+        found = {name: found.get(name) for name in asked}
+        if found != asked or header.data != data:
+            other = difference(found, asked) or difference(header.data, data)
+            raise BenoError(f"{path} is of another training: {other}: use another folder")
 
     def _name(self, training: Training) -> str:
         return "smoke-" * self.effort.smoke + training.name
@@ -192,7 +218,7 @@ class Queue:
         folder, effort = self.folder_of(training), self.effort
         settings, config = effort.settings(training), effort.config(training)
         if (folder / DONE).exists():
-            facts = _read_done(folder / DONE, settings, config)
+            facts = _read_done(folder / DONE, training.model, settings, config)
             if not self.cells.curve_path(training).exists():
                 self.cells.write_curve(training, read_log(folder), facts)
             return facts
@@ -210,6 +236,8 @@ class Queue:
             return enough or has_had_its_share()
 
         resume = (folder / STATE).exists()
+        if resume:
+            self._require_own(training, folder / STATE)
         begun = checkpoint.load_header(folder / STATE).training.get("epochs") if resume else config.epochs
         if begun != config.epochs and not config.first_restart:  # its rate would be another
             raise BenoError(f"{folder} was begun as a run of {begun} epochs, not {config.epochs}: use another folder")
@@ -283,7 +311,7 @@ class Queue:
         trained_on = asdict(self.effort.family(row.training.family)) | {"spoilt": row.training.spoilt}
         for column in columns:
             family = self.effort.family(table.columns[column])
-            seed = TEST_SEED + int(family.corners)
+            seed = testing_seed(family)
             spoilt = column in table.spoilt
             with Dataset(self._dataset(family, seed, self.effort.test_samples, spoilt)) as dataset:
                 figures = evaluate(operator, dataset, "all").summary()
@@ -344,16 +372,17 @@ def _is_stopped(cell: Cell) -> bool:
     return bool(cell["trained"].get("stopped", False))
 
 
-def _read_done(path: Path, settings: dict[str, Any], config: TrainingConfig) -> dict[str, Any]:
+def _read_done(path: Path, model: str, settings: dict[str, Any], config: TrainingConfig) -> dict[str, Any]:
     try:
         facts = json.loads(path.read_text())
         # What an older version could not choose yet was the default.
-        stored = {"settings": facts["settings"], **asdict(TrainingConfig()), **facts["training"]}
-        if missing := TRAINED - facts.keys():
-            raise KeyError(min(missing))
+        stored = {"model": facts["model"], "settings": facts["settings"]}
+        stored |= {**asdict(TrainingConfig()), **facts["training"]}
+        for name in damaged_training(facts):
+            raise ValueError(f"{name} is not what it should be")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BenoError(f"{path} cannot be read: {error!r}") from error
-    asked = {"settings": settings, **asdict(config)}
+    asked = {"model": model, "settings": settings, **asdict(config)}
     for name, value in asked.items():
         if name not in ("checkpoint_every", "captured", "precision") and stored.get(name) != value:
             raise BenoError(

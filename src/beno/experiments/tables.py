@@ -14,6 +14,11 @@ TRAINING_SEED, TEST_SEED = 0, 100  # a test column adds its number of corners
 AUTHORS_SETTINGS: dict[str, Any] = {"residual": True, "layer_norm": True}  # of their code; BENO learns faster with them
 
 
+def testing_seed(family: Family) -> int:
+    """Of the data that a column is tested on, the same for all rows."""
+    return TEST_SEED + int(family.corners)
+
+
 @dataclass(frozen=True)
 class Training:
     """A model on a family. Equal ones of several tables are trained once."""
