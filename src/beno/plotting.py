@@ -109,7 +109,7 @@ def draw_field(
     grid = np.full((sample.resolution, sample.resolution), np.nan)
     i, j = np.floor(sample.points * sample.resolution).astype(int).T
     grid[j, i] = values  # rows of a picture run along y
-    image = axes.imshow(grid, origin="lower", extent=(0, 1, 0, 1), interpolation="nearest", **limits)
+    image = axes.imshow(grid, origin="lower", extent=(0, 1, 0, 1), interpolation="none", **limits)
     axes.figure.colorbar(image, ax=axes, label=label, shrink=0.9)
     axes.set(xlabel="x", ylabel="y", xlim=(-0.04, 1.04), ylim=(-0.04, 1.04), aspect="equal")
 

@@ -36,6 +36,11 @@ def as_markdown() -> str:
         "The paper's first table. Each cell has the paper's mark and then that of the model here, which a test backs",
         "(`tests/experiments/test_capabilities.py`). It says what a model takes and answers to, not how well.",
         "",
+        "The paper's crosses are not borne out. With boundary nodes that carry values, which its own appendix gives to the",
+        "baselines, each takes any shape and any g; none has weights that depend on the grid; and between its points any",
+        "answer can be interpolated. What sets methods apart is how far they are off on other shapes and grids:",
+        "[4-Corners](train_4_corners.md), [64²](resolution_64.md), [how to read them](reading.md).",
+        "",
         "| | " + " | ".join(asked for asked, _ in CAPABILITIES.values()) + " |",
         "| --- " * (len(CAPABILITIES) + 1) + "|",
     ]
