@@ -614,7 +614,10 @@ def test_a_younger_training_in_another_folder_does_not_take_the_place_of_an_olde
     with pytest.MonkeyPatch.context() as patch:  # as if the first had been on a GPU, whose seconds are others
         patch.setattr(Queue, "_is_enough_for_now", lambda *_: False)
         _, standing = fill("second", 2, lines.append)
-    assert standing.missing == 2 and "2 epochs so far; 2 cells are of another run, with 3, and stay" in lines[-1]
+    assert (standing.missing, standing.young) == (
+        2,
+        2,
+    ) and "2 epochs so far; 2 cells are of another run, with 3, and stay" in lines[-1]
     assert queue.cells.of_row(table, row) == before and queue.cells.curve(row.training) == curve
     fill("second", 4)
     assert {cell["trained"]["epochs"] for cell in queue.cells.of_row(table, row).values()} == {4}

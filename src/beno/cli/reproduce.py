@@ -107,7 +107,8 @@ def reproduce(
             process.terminate()
     now = queue.standing(chosen)
     unfinished = f", {now.to_go_on} of them by trainings to go on" if now.to_go_on else ""
-    typer.echo(f"{now.cells - now.missing} of {now.cells} cells are filled{unfinished}")
+    young = f"; {now.young} more have figures, of trainings that have not had enough" if now.young else ""
+    typer.echo(f"{now.cells - now.missing} of {now.cells} cells are filled{unfinished}{young}")
     if standing.held and now.missing:
         typer.echo(f"rows left to other processes, which were at them: {standing.held}")
     if pages is not None:
