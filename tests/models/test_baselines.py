@@ -203,7 +203,7 @@ def test_each_can_learn(name, squares, tmp_path):
         "mp-pde": {"width": 32, "steps": 4},
     }[name]
     changes = {"learning_rate": 5e-3, "first_restart": 0, "warm_up": 50, "precision": "32-true"}
-    config = replace(PRESETS["fast"], epochs=50 if name == "gkn" else 25, **changes)
+    config = replace(PRESETS["fast"], epochs=50, **changes)
     with Dataset(squares) as dataset:
         Run(tmp_path, dataset, name, settings, config).train()
         figures = evaluate(LearnedOperator.load(tmp_path), dataset).summary()

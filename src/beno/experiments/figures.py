@@ -100,7 +100,8 @@ def plot_comparison(queue: Queue, comparison: Comparison, predictions: dict[str,
     """A sample a row: the truth, then each model's prediction on the same scale, and all errors on one of their own."""
     table = TABLES[comparison.table]
     families = {column: queue.effort.family(table.columns[column]) for column in comparison.columns}
-    lines = [(column, index) for column in comparison.columns for index in range(table.keeps[column])]
+    several = len(comparison.columns) > 1  # then one sample of each is enough to see
+    lines = [(column, index) for column in families for index in range(1 if several else table.keeps[column])]
     figure, axes = plt.subplots(
         len(lines), 1 + 2 * len(predictions), figsize=(3.7 * (1 + 2 * len(predictions)), 3.5 * len(lines)),
         squeeze=False, layout="constrained",
