@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from beno.experiments.cells import CURVES, Cells
-from beno.experiments.queue import GPU_SECONDS, Effort
+from beno.experiments.effort import GPU_SECONDS, Effort
 from beno.experiments.tables import TABLES
 
 ROOT = Path(__file__).parent.parent

@@ -9,7 +9,7 @@ import torch
 from beno.checkpoint import Header
 from beno.dataset import Metadata
 from beno.experiments.capabilities import CAPABILITIES, OURS, PAPER, as_markdown
-from beno.experiments.queue import SMALL
+from beno.experiments.effort import SMALL
 from beno.geometry import Domain
 from beno.models import MODELS, make_config, make_model
 from beno.operator import LearnedOperator

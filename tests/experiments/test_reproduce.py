@@ -20,11 +20,12 @@ from beno.dataset import Dataset
 from beno.doctor import examine
 from beno.errors import BenoError
 from beno.experiments.cells import Cells, predictions_of
+from beno.experiments.effort import SMALL as MINIATURE
+from beno.experiments.effort import Effort
 from beno.experiments.figures import FIGURES as FIGURE_NAMES
 from beno.experiments.figures import _sample, figures
 from beno.experiments.pages import as_latex, as_markdown, write_pages
-from beno.experiments.queue import SMALL as MINIATURE
-from beno.experiments.queue import Effort, Queue
+from beno.experiments.queue import Queue
 from beno.experiments.sharing import Share
 from beno.experiments.tables import TABLES
 from beno.models import make_config

@@ -25,7 +25,7 @@ def reproduce(
     ] = None,
     time_limit: Annotated[str | None, typer.Option(help="Stop cleanly after so long; the next time goes on.")] = None,
     smoke: Annotated[bool, typer.Option("--smoke", help="All of it with tiny sizes, to see that it runs.")] = False,
-    side_by_side: Annotated[int, typer.Option(help="How many trainings share the device.", min=1)] = 1,
+    processes: Annotated[int, typer.Option("--side-by-side", help="How many trainings share the device.", min=1)] = 1,
     epochs: Annotated[int | None, typer.Option(help="Of each training, at most; else 1000.", min=1)] = None,
     only: Annotated[list[str] | None, typer.Option(help="Rows of this model alone, as beno; may be repeated.")] = None,
     test_unfinished: Annotated[
@@ -45,13 +45,14 @@ def reproduce(
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
 ) -> None:
     """Fill the paper's tables: train what is missing, save each cell as soon as it is known, go on the next time."""
-    import multiprocessing
     from dataclasses import replace
 
     from beno.cli.train import parse_duration
     from beno.errors import BenoError
+    from beno.experiments import side_by_side
+    from beno.experiments.effort import Effort
     from beno.experiments.pages import write_pages
-    from beno.experiments.queue import Effort, Queue, fill_beside, share_cores
+    from beno.experiments.queue import Queue
     from beno.experiments.tables import TABLES
     from beno.files import require_folder
     from beno.models import require_model
@@ -89,22 +90,8 @@ def reproduce(
     for place in (pages, figures):
         if place is not None:  # found out now, and not when all is trained
             require_folder(place)
-    side_by_side = min(side_by_side, sum(len(table.rows) for table in chosen))
-    beside = [
-        multiprocessing.get_context("spawn").Process(target=fill_beside, args=(queue, chosen, limit, side_by_side))
-        for _ in range(side_by_side - 1 if train else 0)
-    ]
-    for process in beside:
-        process.start()
-    try:
-        if beside:
-            share_cores(side_by_side)
-        standing = queue.fill(chosen, limit, typer.echo)
-        for process in beside:
-            process.join()
-    finally:
-        for process in beside:
-            process.terminate()
+    processes = min(processes, sum(len(table.rows) for table in chosen))
+    standing, all_filled = side_by_side.fill(queue, chosen, limit, processes if train else 1, typer.echo)
     now = queue.standing(chosen)
     unfinished = f", {now.to_go_on} of them by trainings to go on" if now.to_go_on else ""
     young = f"; {now.young} more have figures, of trainings that have not had enough" if now.young else ""
@@ -125,5 +112,5 @@ def reproduce(
             typer.echo(f"not drawn, for the results do not keep enough yet: {', '.join(lacking)}")
     if standing.failed:
         raise BenoError(f"rows that could not be filled: {'; '.join(standing.failed)}")
-    if any(process.exitcode for process in beside):
+    if not all_filled:
         raise BenoError("a process side by side with this one could not fill all of its rows, as it says above")

@@ -7,21 +7,12 @@ folder share the work.
 import fcntl
 import json
 import math
-import multiprocessing
-import os
-import signal
-import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from functools import partial
-from multiprocessing import connection
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from beno import checkpoint, shipped
 from beno.averaged import AveragedOperator
@@ -30,6 +21,7 @@ from beno.device import choose_device
 from beno.errors import BenoError
 from beno.evaluation import evaluate
 from beno.experiments.cells import PREDICTED, Cell, Cells, as_text, damaged_training, is_younger
+from beno.experiments.effort import GPU_SECONDS, Effort
 from beno.experiments.sharing import Share
 from beno.experiments.tables import TABLES, TRAINING_SEED, Row, Table, Training, testing_seed
 from beno.files import require_folder, whole_file_or_none
@@ -38,55 +30,11 @@ from beno.operator import BEST, LearnedOperator
 from beno.provenance import provenance
 from beno.published import with_published_fault
 from beno.random_problems import Family
-from beno.recipe import PRESETS, TrainingConfig
+from beno.recipe import TrainingConfig
 from beno.training import STATE, EpochRecord, Run, difference, make_fabric, outcome_so_far, read_log
 
 DONE, SHARE = "done.json", "share.json"
-GPU_SECONDS = 300.0
 SECONDS_BETWEEN_LINES = 60.0  # that tell how a training goes
-
-# Sizes at which every part of every table runs in a few seconds on a CPU.
-SMALL: dict[str, dict[str, Any]] = {
-    "beno": {"width": 8, "steps": 2},
-    "harmonic": {"width": 8, "layers": 1, "heads": 2, "pair_width": 8, "rank": 2},
-    "gkn": {"width": 4, "kernel_width": 8, "depth": 2, "radius": 0.2},
-    "fno": {"width": 4, "layers": 2, "modes": 3, "projection": 8},
-    "gnn-pde": {"width": 8, "layers": 2, "terms": 3},
-    "mp-pde": {"width": 8, "steps": 2},
-}
-
-
-@dataclass(frozen=True)
-class Effort:
-    """The same for every model, so that they stand on equal terms."""
-
-    samples: int = 1000
-    test_samples: int = 100
-    epochs: int = 1000
-    seconds: float | None = None  # of the whole device, whichever ends first; if not given, five minutes of a GPU
-    for_now: float = math.inf  # seconds of it after which a training makes room for others, to go on another time
-    epochs_for_now: int = sys.maxsize  # the same, in epochs: a rate that restarts is at its lowest as a cycle ends
-    test_unfinished: bool = False  # trainings as they stand when the time is over; they go on all the same
-    smoke: bool = False
-
-    @classmethod
-    def least(cls) -> "Effort":
-        return cls(samples=12, test_samples=2, epochs=1, smoke=True)
-
-    def family(self, family: Family) -> Family:
-        return replace(family, resolution=family.resolution // 4) if self.smoke else family
-
-    def settings(self, training: Training) -> dict[str, Any]:
-        return {**(SMALL[training.model] if self.smoke else {}), **training.settings}
-
-    def config(self, training: Training) -> TrainingConfig:
-        preset = PRESETS["harmonic" if training.model == "harmonic" else "fast"]
-        config = replace(preset, **{"epochs": self.epochs, **training.changes}, seed=training.seed, checkpoint_every=10)
-        config = replace(config, epochs=min(config.epochs, self.epochs))
-        if self.smoke:
-            config = replace(config, batch_size=4, precision="32-true", symmetries=False, parts=min(config.parts, 1))
-            config = replace(config, start=None)  # what ships is of another size
-        return config
 
 
 @dataclass(frozen=True)
@@ -391,29 +339,6 @@ def _read_done(path: Path, model: str, settings: dict[str, Any], config: Trainin
                 f"{path.parent} was trained with {name} {stored.get(name)}, not {value}: use another folder"
             )
     return facts
-
-
-def share_cores(processes: int) -> None:
-    torch.set_num_threads(max(1, torch.get_num_threads() // processes))
-
-
-def fill_beside(queue: Queue, tables: list[Table], time_limit: float, processes: int) -> None:
-    """In a process of its own, one of several, which ends with the one that started it, however that ends."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
-    share_cores(processes)
-    try:
-        failed = queue.fill(tables, time_limit, partial(print, flush=True)).failed
-    except BenoError as error:
-        print(error, flush=True)
-        failed = (str(error),)
-    sys.exit(bool(failed))
-
-
-def _end_with(sentinel: int) -> None:
-    connection.wait([sentinel])
-    os.kill(os.getpid(), signal.SIGTERM)
 
 
 @contextmanager
