@@ -1,0 +1,80 @@
+"""What answers that know a part alone are wrong by, on the tables' own test samples: to read trained models by.
+
+The source alone (solved exactly, with g = 0), the walls alone (solved exactly, with f = 0), the harmonic operator's
+kernel with nothing learned, and the exact solver that is given the walls of the published sample's fault.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import torch
+from record import record
+from rich.console import Console
+from rich.table import Table
+
+from beno.checkpoint import Header
+from beno.dataset import Metadata
+from beno.experiments.tables import TRAINING_SEED, testing_seed
+from beno.finite_volume import solve
+from beno.metrics import relative_l2
+from beno.models import make_config, make_model
+from beno.models.harmonic import HarmonicConfig
+from beno.operator import LearnedOperator
+from beno.paper import COLUMNS
+from beno.problem import Problem
+from beno.published import with_published_fault
+from beno.random_problems import Family
+from beno.sample import Sample
+from beno.scaling import Scales
+
+SAMPLES = 100
+FAMILIES = {
+    "Poisson, Dirichlet": Family(),
+    "Poisson, Neumann": Family(boundary="neumann"),
+    "Darcy, Dirichlet": Family("darcy"),
+}
+
+
+def with_nothing_learned(family: Family) -> LearnedOperator:
+    torch.manual_seed(0)
+    data = Metadata.of_family(family, TRAINING_SEED, 1)
+    config = make_config("harmonic", HarmonicConfig.settings_for(data))
+    return LearnedOperator(Header("harmonic", vars(config), Scales(), data), make_model("harmonic", config))
+
+
+def answers(problem: Problem, kernel: LearnedOperator) -> Iterator[tuple[str, np.ndarray]]:
+    forced, driven = problem.split()
+    yield "the source alone", solve(forced).u
+    yield "the walls alone", solve(driven).u
+    sample = Sample.of(solve(problem))
+    yield "the harmonic kernel, nothing learned", kernel.predict([sample])[0]
+    if problem.equation == "poisson" and not problem.is_pure_neumann:  # what the published sample is of
+        wrong = replace(problem, g=with_published_fault(sample).g)
+        yield "exact, with the published sample's walls", solve(wrong).u
+
+
+def main() -> None:
+    figures: dict[str, dict[str, dict[str, list[float]]]] = {}
+    for name, family in FAMILIES.items():
+        kernel = with_nothing_learned(family)
+        for corners, column in COLUMNS.items():
+            shapes, errors = replace(family, corners=corners), {}
+            for index in range(SAMPLES):
+                problem = shapes.problem(testing_seed(shapes), index)
+                truth = solve(problem).u
+                for answer, u in answers(problem, kernel):
+                    errors.setdefault(answer, []).append(relative_l2(u, truth))
+            for answer, values in errors.items():
+                mean_and_deviation = [float(np.mean(values)), float(np.std(values))]
+                figures.setdefault(name, {}).setdefault(answer, {})[column] = mean_and_deviation
+        table = Table(name, *COLUMNS.values())
+        for answer, row in figures[name].items():
+            table.add_row(answer, *(f"{100 * mean:.1f} ± {100 * deviation:.1f}" for mean, deviation in row.values()))
+        Console().print(table)
+    config = {"samples": SAMPLES, "resolution": 32, "seeds": "those of the tables' test samples"}
+    record("references", config, figures)
+
+
+if __name__ == "__main__":
+    main()
