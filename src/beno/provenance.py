@@ -17,11 +17,17 @@ def provenance() -> dict[str, Any]:
     told = os.environ.get("BENO_COMMIT")
     return {
         "commit": told or _git("rev-parse", "HEAD"),
-        "changed_since_commit": [] if told else _git("diff", "--name-only", "HEAD", "--", ":/src").split(),
+        "changed_since_commit": [] if told else _changed(),
         "device": {"cpu": _cpu(), "cores": os.cpu_count(), "gpu": _gpu()},
         "versions": {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def _changed() -> list[str]:
+    """What a figure may depend on and the commit does not have, new files too."""
+    lines = _git("status", "--porcelain", "--untracked-files=all", "--", ":/src", ":/benchmarks").splitlines()
+    return [line.split(maxsplit=1)[1] for line in lines]
 
 
 def _git(*words: str) -> str:

@@ -83,6 +83,17 @@ class Family:
         if self.boundary == "robin" and self.alpha_range[1] == 0:
             raise BenoError("alpha's upper end is 0; robin boundaries need a positive one, or u is free by a constant")
 
+    @property
+    def name(self) -> str:
+        """For files; what is not as usual stands in it.
+
+        >>> Family(source_amplitude=0.1).name
+        'poisson-dirichlet-4-32-source_amplitude=0.1'
+        """
+        usual = Family(self.equation, self.boundary, self.corners, self.resolution)
+        unusual = [f"{key}={value}" for key, value in vars(self).items() if value != vars(usual)[key]]
+        return "-".join([self.equation, self.boundary, str(self.corners), str(self.resolution), *unusual])
+
     def problem(self, seed: int, index: int) -> Problem:
         """
         >>> Family(corners=4).problem(seed=0, index=7).domain.mask.sum()

@@ -452,7 +452,7 @@ def test_the_command_does_all_of_it_in_two_processes(tmp_path):
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
     cells = sum(len(table.rows) * len(table.columns) for table in TABLES.values())
-    assert cells == 326 and f"{cells} of {cells} cells are filled" in result.stdout
+    assert cells == 342 and f"{cells} of {cells} cells are filled" in result.stdout
     assert len(list((tmp_path / "pages").glob("*.md"))) == len(TABLES)
     drawn = {path.name for path in (tmp_path / "figures").iterdir()}
     assert drawn == {f"{name}{suffix}" for name in FIGURE_NAMES for suffix in (".svg", ".png")}

@@ -276,8 +276,7 @@ class Queue:
             say(f"{table.name}, {row.label}, {column}: {figures['relative_l2']:.4f}")
 
     def _dataset(self, family: Family, seed: int, samples: int, spoilt: bool = False) -> Path:
-        name = f"{family.equation}-{family.boundary}-{family.corners}-{family.resolution}-{seed}"
-        path = self.folder / "data" / f"{name}{'-spoilt' * spoilt}.h5"
+        path = self.folder / "data" / f"{family.name}-{seed}{'-spoilt' * spoilt}.h5"
         expected = Metadata.of_family(family, seed, samples)
         if spoilt:
             right, expected = self._dataset(family, seed, samples), replace(expected, origin="spoilt")
