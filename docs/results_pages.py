@@ -178,9 +178,10 @@ def references() -> str:
         "To read trained models by: relative L2 in percent, mean ± deviation, on the tables' own"
         f" {entry['config']['samples']} test samples",
         "a column (`benchmarks/references.py`). *The source alone* is the exact solution with g = 0, *the walls alone*",
-        "that with f = 0: a model near the first has learned nothing of g, and one that knows both must be well below either. The",
-        "kernel is what the [harmonic operator](../harmonic.md) knows before it is trained; the source it has exactly. The last row of the first",
-        "table is an exact solver that is given the [wrong walls](published_fault.md) of the published sample.",
+        "that with f = 0: a model near the first has learned nothing of g, and one that knows both must be well below",
+        "either. The kernel is what the [harmonic operator](../harmonic.md) knows before it is trained; the source it",
+        "has exactly. The last row of two tables is an exact solver that is given the",
+        "[wrong walls](published_fault.md) of the published sample.",
         "",
     ]
     for family, answers in entry["figures"].items():
