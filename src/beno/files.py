@@ -28,6 +28,8 @@ def require_file_place(path: Path) -> Path:
 def require_folder(place: Path) -> None:
     """Made if it is not there; refused if nothing can be written in it."""
     try:
+        if place.exists() and not place.is_dir():
+            raise BenoError(f"cannot write in {place}: it is a file, not a folder")
         place.mkdir(parents=True, exist_ok=True)
         if not os.access(place, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))

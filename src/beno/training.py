@@ -295,7 +295,7 @@ class Run:
             ("model", header.model, self.header.model),
             ("settings", header.config, self.header.config),
             ("data", header.data, self.header.data),
-            ("training", _fixed(header.training), _fixed(self.header.training)),
+            ("training", fixed(header.training), fixed(self.header.training)),
         ):
             if stored != given:
                 raise BenoError(f"{self.folder} was begun with another {what}: {difference(stored, given)}")
@@ -422,7 +422,7 @@ def difference(stored: Any, given: Any) -> str:
     return ", ".join(f"{name} {stored.get(name)}, where {given.get(name)} is asked for" for name in names)
 
 
-def _fixed(training: dict[str, Any]) -> dict[str, Any]:
+def fixed(training: dict[str, Any]) -> dict[str, Any]:
     """What may not change in the middle of a run. What an older version could not choose yet was the default."""
     may_change = ("epochs", "checkpoint_every", "captured", "precision")
     return {n: value for n, value in {**asdict(TrainingConfig()), **training}.items() if n not in may_change}

@@ -2,7 +2,9 @@
 
 import fcntl
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -39,18 +41,15 @@ WHOLE = TABLES["darcy_train_4_corners"]
 SMALL = replace(WHOLE, rows=WHOLE.rows[:3], columns={name: WHOLE.columns[name] for name in ("4-Corners", "No-Corner")})
 
 
-FIGURES = {"samples": 100, "relative_l2": 0.1, "relative_l2_deviation": 0.01, "mae": 0.1, "mae_deviation": 0.01}
-TRAINED = {"model": "mp-pde", "epochs": 2, "best_epoch": 1, "seconds": 3.0, "device_seconds": 3.0, "parameters": 9}
-TRAINED |= {"seed": 0, "device": {"cpu": "one", "gpu": None}}
+FIGURES = {"samples": 2, "relative_l2": 0.1, "relative_l2_deviation": 0.01, "mae": 0.1, "mae_deviation": 0.01}
 
 
-def data_of(table, row, column):
-    tested_on = asdict(table.columns[column])
-    return {"trained_on": asdict(row.training.family), "tested_on": tested_on | {"seed": 100 + tested_on["corners"]}}
-
-
-def facts_of(table, row, column, trained=TRAINED):
-    return {"figures": FIGURES, "trained": trained} | data_of(table, row, column)
+def facts_of(row, effort):
+    """Of a cell, as a queue of such effort would write them."""
+    trained = {"model": row.training.model, "settings": effort.settings(row.training), "seed": row.training.seed}
+    trained |= {"training": asdict(effort.config(row.training)), "epochs": 2, "best_epoch": 1, "parameters": 9}
+    trained |= {"seconds": 3.0, "device_seconds": 3.0, "device": {"cpu": "one", "gpu": None}}
+    return {"figures": FIGURES | {"samples": effort.test_samples}, "trained": trained}
 
 
 def queue_in(folder):
@@ -272,13 +271,14 @@ def test_what_ships_need_not_be_trained_again(tmp_path):
     assert trained["best_epoch"] == shipped.load("poisson-dirichlet").header.epoch
     assert queue._known_of_what_ships(row.training) is None, "nothing is known of its training"
     mixed = TABLES["train_mixed"]
-    queue.cells.write(mixed, row, "4-Corners", facts_of(mixed, row, "4-Corners", trained))
+    facts = facts_of(row, queue.effort)
+    queue.cells.write(mixed, row, "4-Corners", facts | {"trained": trained})
     lines = []
     assert queue.fill([table], float("inf"), lines.append).missing == 0
     cell = queue.cells.read(table, row, "No-Corner")
     assert cell["trained"] == trained and cell["figures"]["relative_l2"] < 0.01 and len(lines) == 1
-    for change in ({"best_epoch": 1}, {"stopped": True}, {"model": "fno"}, {"epochs": 1001}):
-        queue.cells.write(mixed, row, "4-Corners", facts_of(mixed, row, "4-Corners", trained | change))
+    for change in ({"best_epoch": 1}, {"stopped": True}, {"epochs": 1001}):
+        queue.cells.write(mixed, row, "4-Corners", facts | {"trained": trained | change})
         queue.cells.path(table, row, "No-Corner").unlink(missing_ok=True)
         assert queue._known_of_what_ships(row.training) is None, "those are other weights"
     assert queue_in(tmp_path / "smoke").operator_of(row.training) is None
@@ -289,22 +289,45 @@ def test_a_process_beside_ends_with_the_one_that_started_it(tmp_path):
     words = [sys.executable, "-m", "beno", "reproduce", "train_mixed", "--smoke", "--epochs", str(10**6)]
     words += ["--side-by-side", "2", "--device", "cpu", "--only", "fno", "--only", "mp-pde"]
     parent = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    at_work = tmp_path / "runs" / "smoke" / "at_work"
-
-    def wait_until(holds):
-        for _ in range(600):
-            if holds():
-                return
-            time.sleep(0.1)
-        raise AssertionError
-
     try:
-        wait_until(lambda: at_work.exists() and len(list(at_work.iterdir())) == 2)
-        (beside,) = {int(path.name) for path in at_work.iterdir()} - {parent.pid}
+        beside = the_process_beside(parent, tmp_path)
     finally:
         parent.kill()
         parent.communicate()
     wait_until(lambda: not is_running(beside))
+
+
+def test_an_interruption_of_several_processes_says_so_in_one_line(tmp_path):
+    words = [sys.executable, "-m", "beno", "reproduce", "train_mixed", "--smoke", "--epochs", str(10**6)]
+    words += ["--side-by-side", "2", "--device", "cpu", "--only", "fno", "--only", "mp-pde"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    parent = subprocess.Popen(words, cwd=tmp_path, text=True, process_group=0, **pipes)
+    try:
+        beside = the_process_beside(parent, tmp_path)
+        for _ in range(3):  # as a terminal does it, to all of them
+            os.killpg(parent.pid, signal.SIGINT)
+        _, said = parent.communicate(timeout=60)
+    finally:
+        parent.kill()
+    assert (parent.returncode, said) == (130, "stopped; what is finished is kept\n")
+    wait_until(lambda: not is_running(beside))
+    assert not list(tmp_path.rglob("*.unfinished"))
+
+
+def the_process_beside(parent, folder):
+    """When both are at work."""
+    at_work = folder / "runs" / "smoke" / "at_work" / "cpu"
+    wait_until(lambda: at_work.exists() and len(list(at_work.iterdir())) == 2)
+    (beside,) = {int(path.name) for path in at_work.iterdir()} - {parent.pid}
+    return beside
+
+
+def wait_until(holds):
+    for _ in range(600):
+        if holds():
+            return
+        time.sleep(0.1)
+    raise AssertionError
 
 
 def is_running(process):
@@ -317,6 +340,7 @@ def is_running(process):
 def test_a_row_that_another_process_is_at_is_left_to_it(tmp_path):
     queue = queue_in(tmp_path)
     name = queue.folder_of(SMALL.rows[0].training).name
+    (tmp_path / "runs").mkdir()
     with open(tmp_path / "runs" / f"{name}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         standing = queue.fill([SMALL], float("inf"))
@@ -361,11 +385,10 @@ class TestBadInput:
         ],
     )
     def test_a_cell_of_another_kind(self, tmp_path, change, message):
-        queue = queue_in(tmp_path)
-        path = queue.cells.path(SMALL, SMALL.rows[0], "4-Corners")
-        path.parent.mkdir(parents=True)
-        whole = {"format": "beno-cell", "version": 1, "smoke": True, "table": SMALL.name, "row": SMALL.rows[0].label}
-        whole |= {"column": "4-Corners"} | facts_of(SMALL, SMALL.rows[0], "4-Corners")
+        queue, row = queue_in(tmp_path), SMALL.rows[0]
+        path, facts = queue.cells.path(SMALL, row, "4-Corners"), facts_of(row, queue.effort)
+        queue.cells.write(SMALL, row, "4-Corners", facts)
+        whole, trained = json.loads(path.read_text()), facts["trained"]
         path.write_text(json.dumps(whole | change))
         with pytest.raises(BenoError, match=message):
             queue.fill([SMALL], float("inf"))
@@ -375,18 +398,20 @@ class TestBadInput:
             {"figures": FIGURES | {"relative_l2": float("nan")}},
             {"trained": []},
             {"trained": {"stopped": True}},
-            {"trained": TRAINED | {"parameters": None}},
-            {"trained": TRAINED | {"device": None}},
-            {"trained": TRAINED | {"device": {"gpu": 1}}},
-            {"trained": TRAINED | {"stopped": "no"}},
-            {"trained": TRAINED | {"epochs": -3}},
+            {"trained": trained | {"parameters": None}},
+            {"trained": trained | {"device": None}},
+            {"trained": trained | {"device": {"gpu": 1}}},
+            {"trained": trained | {"stopped": "no"}},
+            {"trained": trained | {"epochs": -3}},
+            {"trained": trained | {"settings": None}},
+            {"trained": trained | {"training": []}},
             {"figures": FIGURES | {"relative_l2": -1}},
             {"figures": FIGURES | {"relative_l2": True}},
             {"figures": FIGURES | {"relative_l2": 10**400}},
             {"device": None},
             {"trained_on": None},
-            {"tested_on": {"equation": "darcy", "boundary": "dirichlet", "corners": 4, "seed": 0}},
-            {"tested_on": {"equation": "darcy", "boundary": "dirichlet", "corners": 0, "seed": 100}},
+            {"tested_on": whole["tested_on"] | {"seed": 0}},
+            {"tested_on": whole["tested_on"] | {"corners": 0}},
             {"predicted": "0.1 0.2"},
             {"predicted": [0.1, 0.2]},
         ):
@@ -397,8 +422,73 @@ class TestBadInput:
         with pytest.raises(BenoError, match="is the cell of another place"):
             queue.fill([SMALL], float("inf"))
         path.write_text("{")
-        with pytest.raises(BenoError, match="cannot be read"):
+        with pytest.raises(BenoError, match=r"cannot be read.*remove it"):
             queue.fill([SMALL], float("inf"))
+
+    @pytest.mark.parametrize(
+        "place, other, message",
+        [
+            (("zero_boundary", "MP-PDE", "4-Corners"), ("resolution_64", "MP-PDE", "4-Corners"), "resolution 32"),
+            (("train_4_corners", "FNO", "4-Corners"), ("train_4_corners", "GKN", "4-Corners"), "model fno"),
+            (("ablation", "BENO", "4-Corners"), ("ablation", "BENO w. M", "4-Corners"), "boundary_in_nodes"),
+            (
+                ("train_4_corners", "BENO", "No-Corner"),
+                ("train_4_corners", "BENO, mean over symmetries", "No-Corner"),
+                "averaged False",
+            ),
+            (
+                ("train_4_corners", "harmonic, seed 0", "4-Corners"),
+                ("train_4_corners", "harmonic, seed 1", "4-Corners"),
+                "seed 0",
+            ),
+            (
+                ("published_fault", "FNO, right walls", "4-Corners"),
+                ("published_fault", "FNO, wrong walls", "4-Corners"),
+                "spoilt False",
+            ),
+            (
+                ("published_fault", "FNO, right walls", "4-Corners"),
+                ("published_fault", "FNO, right walls", "4-Corners, wrong walls"),
+                "spoilt False",
+            ),
+            (
+                ("published_fault", "FNO, right walls", "4-Corners"),
+                ("train_4_corners", "FNO", "4-Corners"),
+                "symmetries False",
+            ),
+            (
+                ("published_fault", "BENO, going on, right walls", "4-Corners"),
+                ("published_source", "BENO, going on, right walls", "4-Corners"),
+                "source_amplitude 20.0",
+            ),
+        ],
+    )
+    def test_a_cell_of_another_row(self, tmp_path, place, other, message):
+        cells = Cells(tmp_path)
+
+        def found(place):
+            table = TABLES[place[0]]
+            return table, next(row for row in table.rows if row.label == place[1]), place[2]
+
+        table, row, column = found(place)
+        cells.write(table, row, column, facts_of(row, cells.effort))
+        cell = json.loads(cells.path(table, row, column).read_text())
+        cells.write(found(other)[0], found(other)[1], other[2], facts_of(found(other)[1], cells.effort))
+        cells.path(*found(other)).write_text(
+            json.dumps(cell | dict(zip(("table", "row", "column"), other, strict=True)))
+        )
+        with pytest.raises(BenoError, match=f"of another row: .*{message}"):
+            cells.read(*found(other))
+
+    def test_a_cell_of_other_size(self, tmp_path):
+        row, small = SMALL.rows[0], Cells(tmp_path, Effort.least())
+        with pytest.raises(BenoError, match="samples 100, where 2 is asked for"):
+            small.write(SMALL, row, "4-Corners", facts_of(row, replace(small.effort, test_samples=100)))
+        small.write(SMALL, row, "4-Corners", facts_of(row, small.effort))
+        path = small.path(SMALL, row, "4-Corners")
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"smoke": False}))
+        with pytest.raises(BenoError, match="of another row: .*samples 2, where 100 is asked for"):
+            Cells(tmp_path).read(SMALL, row, "4-Corners")
 
     @pytest.mark.parametrize(
         "change, message",
@@ -427,7 +517,7 @@ class TestBadInput:
         table, queue = TABLES["train_4_corners"], queue_in(tmp_path)
         for label in ("GKN", "BENO", "harmonic, seed 0"):
             row = next(row for row in table.rows if row.label == label)
-            facts = facts_of(table, row, "4-Corners") | {"predicted": [values] * 2}
+            facts = facts_of(row, queue.effort) | {"predicted": [values] * 2}
             queue.cells.write(table, row, "4-Corners", facts)
         with pytest.raises(BenoError, match="is damaged: predicted" if values != "0.1" else "of other samples"):
             list(figures(queue))
@@ -435,6 +525,7 @@ class TestBadInput:
     def test_data_that_do_not_fit(self, filled, tmp_path):
         queue = queue_in(tmp_path)
         folder = tmp_path / "runs" / "data"
+        folder.mkdir(parents=True)
         source = filled / "runs" / "data" / "darcy-dirichlet-0-8-100.h5"
         (folder / "darcy-dirichlet-4-8-0.h5").write_bytes(source.read_bytes())
         assert all("use another folder" in reason for reason in queue.fill([SMALL], float("inf")).failed)
@@ -452,7 +543,7 @@ def test_the_command_does_all_of_it_in_two_processes(tmp_path):
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
     cells = sum(len(table.rows) * len(table.columns) for table in TABLES.values())
-    assert cells == 342 and f"{cells} of {cells} cells are filled" in result.stdout
+    assert cells == 357 and f"{cells} of {cells} cells are filled" in result.stdout
     assert len(list((tmp_path / "pages").glob("*.md"))) == len(TABLES)
     drawn = {path.name for path in (tmp_path / "figures").iterdir()}
     assert drawn == {f"{name}{suffix}" for name in FIGURE_NAMES for suffix in (".svg", ".png")}
@@ -510,8 +601,9 @@ def test_a_training_ends_when_it_has_had_its_share(tmp_path):
     table = replace(SMALL, rows=SMALL.rows[-1:])
     queue = Queue(tmp_path / "runs", tmp_path / "results", effort, "cpu")
     assert queue.fill([table], 0.1).missing == len(table.columns)  # too little time for it
-    (tmp_path / "runs" / "at_work").mkdir(exist_ok=True)
-    with open(tmp_path / "runs" / "at_work" / "another", "w") as other:
+    at_work = tmp_path / "runs" / "at_work" / "cpu"
+    at_work.mkdir(parents=True, exist_ok=True)
+    with open(at_work / "another", "w") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
         assert queue.fill([table], float("inf")).missing == 0
     for cell in queue.cells.of_row(table, table.rows[0]).values():
@@ -542,11 +634,12 @@ def test_fewer_epochs_than_a_table_has_are_to_go_on(tmp_path):
         assert trained["epochs"] == 2 and trained["best_epoch"] == unbroken[column]["best_epoch"]
 
 
-def test_a_row_that_fails_does_not_keep_the_others(tmp_path):
+@pytest.mark.parametrize("file", [STATE, "tensorboard"])
+def test_a_row_that_fails_does_not_keep_the_others(tmp_path, file):
     queue = queue_in(tmp_path)
     broken = queue.folder_of(SMALL.rows[0].training)
-    broken.mkdir()
-    (broken / "state.safetensors").write_text("no state")
+    broken.mkdir(parents=True)
+    (broken / file).write_text("no state, nor a folder")
     standing = queue.fill([SMALL], float("inf"))
     assert standing.missing == 2 and len(standing.failed) == 1 and SMALL.rows[0].label in standing.failed[0]
 

@@ -44,6 +44,8 @@ def main() -> None:
     except BenoError as error:
         status = _complain(str(error))
     except (KeyboardInterrupt, typer.Abort):
+        for sent in (signal.SIGINT, signal.SIGTERM):  # once more would only disturb the end
+            signal.signal(sent, signal.SIG_IGN)
         status = INTERRUPTED
     except OSError as error:
         if error.filename is None:

@@ -77,7 +77,8 @@ def reproduce(
     folder = folder or Path("runs/smoke" if smoke else "runs/reproduce")
     results = results or (folder / "tables" if smoke else Path("results/tables"))
     limit = parse_duration("--time-limit", time_limit)
-    limit = limit if train else 0.0
+    if not train and not results.is_dir():
+        raise BenoError(f"{results}: there are no results; name their folder, or fill tables without --no-train")
     effort = Effort.least() if smoke else Effort()
     effort = replace(
         effort,
@@ -90,8 +91,10 @@ def reproduce(
     for place in (pages, figures):
         if place is not None:  # found out now, and not when all is trained
             require_folder(place)
-    processes = min(processes, sum(len(table.rows) for table in chosen))
-    standing, all_filled = side_by_side.fill(queue, chosen, limit, processes if train else 1, typer.echo)
+    standing, all_filled = queue.standing(chosen), True
+    if train:
+        processes = min(processes, sum(len(table.rows) for table in chosen))
+        standing, all_filled = side_by_side.fill(queue, chosen, limit, processes, typer.echo)
     now = queue.standing(chosen)
     unfinished = f", {now.to_go_on} of them by trainings to go on" if now.to_go_on else ""
     young = f"; {now.young} more have figures, of trainings that have not had enough" if now.young else ""

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,11 @@ import numpy as np
 from jaxtyping import Float
 
 from beno.errors import BenoError
+from beno.experiments.effort import Effort
 from beno.experiments.tables import Row, Table, Training, testing_seed
-from beno.files import whole_file_or_none
+from beno.files import require_folder, whole_file_or_none
 from beno.provenance import provenance
+from beno.training import difference, fixed
 
 FORMAT, VERSION = "beno-cell", 1
 CURVES, CURVE_FORMAT, CURVE_VERSION = "curves", "beno-curve", 1
@@ -20,8 +22,8 @@ CURVE = ("epoch", "train_loss", "validation_relative_l2")
 
 FIGURES = ("samples", "relative_l2", "relative_l2_deviation", "mae", "mae_deviation")
 NUMBERS = ("epochs", "best_epoch", "seconds", "device_seconds", "parameters", "seed")
-PREDICTED = "predicted"
-FAMILY = ("equation", "boundary", "corners")  # its resolution is another in small
+PREDICTED, AVERAGED = "predicted", "averaged"
+REMEDY = "remove it, and it is made again"
 LARGEST = 1e300
 
 Cell = dict[str, Any]
@@ -30,7 +32,11 @@ Cell = dict[str, Any]
 @dataclass(frozen=True)
 class Cells:
     folder: Path
-    smoke: bool = False
+    effort: Effort = field(default_factory=Effort)
+
+    @property
+    def smoke(self) -> bool:
+        return self.effort.smoke
 
     def path(self, table: Table, row: Row, column: str) -> Path:
         return self.folder / table.name / f"{_plain(row.label)}--{_plain(column)}.json"
@@ -44,22 +50,54 @@ class Cells:
         here = {"table": table.name, "row": row.label, "column": column}
         if here != {name: stored.get(name) for name in here}:
             raise BenoError(f"{path} is the cell of another place: {', '.join(str(stored.get(name)) for name in here)}")
-        for name in _damaged(stored, table, row, column):
-            raise BenoError(f"{path} is damaged: {name} is not what it should be")
+        for fault in self._faults(stored, table, row, column):
+            raise BenoError(f"{path} is damaged or of another row: {fault}; {REMEDY}")
         return stored
 
     def write(self, table: Table, row: Row, column: str, facts: dict[str, Any]) -> None:
         path = self.path(table, row, column)
         cell = {"format": FORMAT, "version": VERSION, "smoke": self.smoke, "table": table.name}
-        cell |= {"row": row.label, "column": column} | facts | provenance()
-        for name in _damaged(cell, table, row, column):
-            raise BenoError(f"{path} is not written: {name} is not what it should be")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise BenoError(f"cannot write {path}: {error.strerror}") from error
+        cell |= {"row": row.label, "column": column} | self.data_of(table, row, column) | facts | provenance()
+        cell |= {AVERAGED: True} if row.averaged else {}
+        for fault in self._faults(cell, table, row, column):
+            raise BenoError(f"{path} is not written: {fault}")
+        require_folder(path.parent)
         with whole_file_or_none(path) as unfinished:
             unfinished.write_text(json.dumps(cell, indent=1, default=str) + "\n")
+
+    def data_of(self, table: Table, row: Row, column: str) -> dict[str, dict[str, Any]]:
+        """That its operator was trained and tested on, as a file has it."""
+        trained_on, tested_on = (self.effort.family(one) for one in (row.training.family, table.columns[column]))
+        data = {
+            "trained_on": asdict(trained_on) | {"spoilt": row.training.spoilt},
+            "tested_on": asdict(tested_on) | {"seed": testing_seed(tested_on), "spoilt": column in table.spoilt},
+        }
+        return json.loads(json.dumps(data))
+
+    def _faults(self, cell: Cell, table: Table, row: Row, column: str) -> Iterator[str]:
+        """What is missing of what a page or a queue asks of a cell, or is of another kind, or of something else."""
+        trained, figures = cell.get("trained"), cell.get("figures")
+        figures = figures if isinstance(figures, dict) else {}
+        predicted = cell.get(PREDICTED, [])
+        right = {f"figures.{name}": _is_number(figures.get(name)) and figures[name] >= 0 for name in FIGURES}
+        right["device"] = "device" not in cell or _is_described(cell["device"])
+        right[PREDICTED] = isinstance(predicted, list) and all(isinstance(values, str) for values in predicted)
+        wrong = [*damaged_training(trained), *(name for name, is_right in right.items() if not is_right)]
+        yield from (f"{name} is not what it should be" for name in wrong)
+        if wrong or trained is None:
+            return
+        config = self.effort.config(row.training)
+        asked: dict[str, Any] = {"model": row.training.model, "seed": row.training.seed, AVERAGED: row.averaged}
+        asked |= {f"setting {name}": value for name, value in self.effort.settings(row.training).items()}
+        asked |= {"samples": self.effort.test_samples, **fixed(asdict(config))}
+        found = {"model": trained["model"], AVERAGED: cell.get(AVERAGED, False)}
+        found |= {f"setting {name}": value for name, value in trained["settings"].items()}
+        found |= {"samples": figures["samples"], **fixed(trained["training"]), "seed": trained["seed"]}
+        if found != asked:
+            yield difference(found, asked)
+        for name, data in self.data_of(table, row, column).items():
+            if cell.get(name) != data:
+                yield f"{name}: {difference(cell.get(name), data)}"
 
     def curve_path(self, training: Training) -> Path:
         return self.folder / CURVES / f"{training.name}.json"
@@ -71,10 +109,7 @@ class Cells:
         looked = [record for record in records if record.get(CURVE[-1]) is not None]
         if not looked or (path.exists() and is_younger(trained, self._stored_curve(path)["trained"])):
             return
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise BenoError(f"cannot write {path}: {error.strerror}") from error
+        require_folder(path.parent)
         curve: dict[str, Any] = {"format": CURVE_FORMAT, "version": CURVE_VERSION, "smoke": self.smoke}
         curve |= {"trained": trained, CURVE[0]: [record[CURVE[0]] for record in looked]}
         curve |= {name: [float(f"{record[name]:.4g}") for record in looked] for name in CURVE[1:]}
@@ -94,9 +129,9 @@ class Cells:
         lists: dict[str, Any] = {name: stored.get(name) for name in CURVE}
         whole = all(isinstance(one, list) and one and all(map(_is_number, one)) for one in lists.values())
         if not whole or len({len(one) for one in lists.values()}) != 1:
-            raise BenoError(f"{path} is damaged: {', '.join(CURVE)} are not lists of numbers of one length")
+            raise BenoError(f"{path} is damaged: {', '.join(CURVE)} are not lists of numbers of one length; {REMEDY}")
         for name in damaged_training(stored.get("trained")):
-            raise BenoError(f"{path} is damaged: {name} is not what it should be")
+            raise BenoError(f"{path} is damaged: {name} is not what it should be; {REMEDY}")
         return stored
 
     def _stored(self, path: Path, form: str, version: int) -> dict[str, Any]:
@@ -104,7 +139,7 @@ class Cells:
         try:
             stored = json.loads(path.read_text())
         except (OSError, ValueError) as error:
-            raise BenoError(f"{path} cannot be read: {error}") from error
+            raise BenoError(f"{path} cannot be read: {error}; {REMEDY}") from error
         if not isinstance(stored, dict) or stored.get("format") != form:
             raise BenoError(f"{path} is no {form}")
         if stored.get("version") != version:
@@ -132,25 +167,8 @@ def damaged_training(trained: Any) -> Iterator[str]:
     right = {name: _is_number(facts.get(name)) and facts[name] >= 0 for name in NUMBERS}
     right |= {"model": isinstance(facts.get("model"), str), "device": _is_described(facts.get("device"))}
     right |= {"stopped": isinstance(facts.get("stopped", False), bool)}
+    right |= {name: isinstance(facts.get(name), dict) for name in ("settings", "training")}
     yield from (f"trained.{name}" for name, is_right in right.items() if not is_right)
-
-
-def _damaged(cell: Cell, table: Table, row: Row, column: str) -> Iterator[str]:
-    """What is missing of what a page or a queue asks of a cell, or is of another kind, or of other data."""
-    yield from damaged_training(cell.get("trained"))
-    figures: dict[str, Any] = cell["figures"] if isinstance(cell.get("figures"), dict) else {}
-    yield from (f"figures.{name}" for name in FIGURES if not (_is_number(figures.get(name)) and figures[name] >= 0))
-    for name, family in (("trained_on", row.training.family), ("tested_on", table.columns[column])):
-        data, asked = cell.get(name), asdict(family)
-        if not isinstance(data, dict) or any(data.get(key) != asked[key] for key in FAMILY):
-            yield name
-        elif name == "tested_on" and data.get("seed") != testing_seed(family):
-            yield "tested_on.seed"
-    if "device" in cell and not _is_described(cell["device"]):
-        yield "device"
-    predicted = cell.get(PREDICTED, [])
-    if not isinstance(predicted, list) or not all(isinstance(values, str) for values in predicted):
-        yield PREDICTED
 
 
 def as_text(predicted: list[Float[np.ndarray, " _"]]) -> list[str]:

@@ -53,12 +53,12 @@ class Queue:
     def __init__(self, folder: Path, results: Path, effort: Effort, device: str = "auto") -> None:
         self.folder, self.effort, self.device = folder, effort, device
         choose_device(device)  # one that is not there is refused before anything is done
-        self.cells = Cells(results, effort.smoke)
-        for place in (results, folder, folder / "data"):
-            require_folder(place)
+        self.cells = Cells(results, effort)
 
     def fill(self, tables: list[Table], time_limit: float, say: Callable[[str], None] = lambda line: None) -> Standing:
         """A row that cannot be filled is reported, and the next one is taken."""
+        for place in (self.cells.folder, self.folder):
+            require_folder(place)
         self.standing(tables)  # cells that are none are refused before anything is done
         deadline, held, failed = time.monotonic() + time_limit, 0, []
         for table, row in [(one, row) for one in tables for row in one.rows]:
@@ -76,7 +76,7 @@ class Queue:
                     trained = self._train(row.training, deadline, say)
                     if trained is not None:
                         self._test(table, row, self._without_older(table, row, missing, trained, say), trained, say)
-            except (BenoError, RuntimeError) as error:  # PyTorch's are of the second kind, as that memory is short
+            except (BenoError, OSError, RuntimeError) as error:  # PyTorch's are of the last kind
                 failed.append(f"{table.name}, {row.label}: {str(error).strip().splitlines()[0]}")
                 say(failed[-1])
         return replace(self.standing(tables), held=held, failed=tuple(failed))
@@ -175,7 +175,7 @@ class Queue:
         known = self._known_of_what_ships(training)
         if known is not None:
             return known
-        share = Share(folder / SHARE, self.folder / "at_work", self.device_name)
+        share = Share(folder / SHARE, self.folder / "at_work" / self.device_name, self.device_name)
         seconds = effort.seconds or (GPU_SECONDS if self.device_name == "cuda" else math.inf)
 
         def has_had_its_share() -> bool:
@@ -258,18 +258,13 @@ class Queue:
         if operator is None:
             raise BenoError(f"{self.folder_of(row.training)} is done, but has no {BEST}: remove it, or bring that back")
         operator = AveragedOperator.of(operator) if row.averaged else operator
-        trained_on = asdict(self.effort.family(row.training.family)) | {"spoilt": row.training.spoilt}
         for column in columns:
-            family = self.effort.family(table.columns[column])
-            seed = testing_seed(family)
-            spoilt = column in table.spoilt
-            with Dataset(self._dataset(family, seed, self.effort.test_samples, spoilt)) as dataset:
+            family, spoilt = self.effort.family(table.columns[column]), column in table.spoilt
+            with Dataset(self._dataset(family, testing_seed(family), self.effort.test_samples, spoilt)) as dataset:
                 figures = evaluate(operator, dataset, "all").summary()
                 first = [dataset[index] for index in range(_kept(table, row, column))]
                 predicted = operator.predict(first) if first else []
-            tested_on = asdict(family) | {"seed": seed, "spoilt": spoilt}
             facts: dict[str, Any] = {"figures": figures, "trained": trained}
-            facts |= {"trained_on": trained_on, "tested_on": tested_on}
             if predicted:
                 facts[PREDICTED] = as_text(predicted)
             self.cells.write(table, row, column, facts)
@@ -280,6 +275,7 @@ class Queue:
         expected = Metadata.of_family(family, seed, samples)
         if spoilt:
             right, expected = self._dataset(family, seed, samples), replace(expected, origin="spoilt")
+        require_folder(path.parent)
         with _lock(path.with_suffix(".lock"), wait=True):
             if not path.exists() and spoilt:
                 with Dataset(right) as dataset:

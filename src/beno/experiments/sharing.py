@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from beno.errors import BenoError
-from beno.files import whole_file_or_none
+from beno.files import require_folder, whole_file_or_none
 
 
 class Share:
@@ -26,7 +26,7 @@ class Share:
             stored = json.loads(path.read_text()) if path.exists() else {}
             self._seconds = {name: float(seconds) for name, seconds in stored.items()}
         except (OSError, ValueError, TypeError, AttributeError, OverflowError) as error:
-            raise BenoError(f"{path} cannot be read: {error!r}") from error
+            raise BenoError(f"{path} cannot be read, and must hold seconds: {error}") from error
         if not all(0 <= seconds < math.inf for seconds in self._seconds.values()):
             raise BenoError(f"{path} is damaged: it must hold seconds")
 
@@ -38,7 +38,7 @@ class Share:
     def working(self, clock: float) -> Iterator[None]:
         """From a time of the training's clock on."""
         self._clock = clock
-        self._at_work.mkdir(exist_ok=True)
+        require_folder(self._at_work)
         mine = self._at_work / str(os.getpid())
         hidden = self._at_work.with_name(f".{mine.name}.{self._at_work.name}")  # none takes it for a dead one's
         with open(hidden, "w") as file:

@@ -5,7 +5,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from multiprocessing import connection
 
@@ -24,8 +25,9 @@ def fill(
     beside = [
         context.Process(target=_fill_beside, args=(queue, tables, time_limit, processes)) for _ in range(processes - 1)
     ]
-    for process in beside:
-        process.start()
+    with _interruptions_ignored():  # which they inherit: it is for this one to end them
+        for process in beside:
+            process.start()
     try:
         if beside:
             _share_cores(processes)
@@ -35,21 +37,35 @@ def fill(
     finally:
         for process in beside:
             process.terminate()
+        for process in beside:
+            process.join()
     return standing, not any(process.exitcode for process in beside)
 
 
 def _fill_beside(queue: Queue, tables: list[Table], time_limit: float, processes: int) -> None:
     """In a process of its own, which ends with the one that started it, however that ends."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as an interruption, which leaves nothing half-written
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
     _share_cores(processes)
     try:
         failed = queue.fill(tables, time_limit, partial(print, flush=True)).failed
-    except BenoError as error:
+    except (BenoError, OSError) as error:
         print(error, flush=True)
         failed = (str(error),)
+    except KeyboardInterrupt:
+        sys.exit(1)
     sys.exit(bool(failed))
+
+
+@contextmanager
+def _interruptions_ignored() -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _share_cores(processes: int) -> None:
