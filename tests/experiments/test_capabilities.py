@@ -26,11 +26,9 @@ def operator_of(name, equation="poisson"):
     return LearnedOperator(Header(name, vars(config), Scales(), metadata), make_model(name, config))
 
 
-def problem_on(domain, equation="poisson", f=1.0, g=None):
+def problem_on(domain, equation="poisson", f=1.0, g=None, kappa=lambda x, y: 1 + x):
     g = g or (lambda x, y: np.sin(3 * x) - y)
-    if equation == "poisson":
-        return poisson(domain, f=f, g=g)
-    return darcy(domain, lambda x, y: 1 + x, f=f, g=g)
+    return poisson(domain, f=f, g=g) if equation == "poisson" else darcy(domain, kappa, f=f, g=g)
 
 
 def differ(one, other):
@@ -38,10 +36,14 @@ def differ(one, other):
 
 
 def new_data(name):
-    answers = []
-    for equation in ("poisson", "darcy"):
-        operator, domain = operator_of(name, equation), Domain.square(8, [(2, 3), None, None, None])
-        one, other = (operator.solve(problem_on(domain, equation, f)).u for f in (1.0, lambda x, y: 5 * x))
+    domain, answers = Domain.square(8, [(2, 3), None, None, None]), []
+    for equation, changes in (
+        ("poisson", {"f": lambda x, y: 5 * x}),
+        ("darcy", {"f": lambda x, y: 5 * x}),
+        ("darcy", {"kappa": lambda x, y: 5 - y}),
+    ):
+        operator = operator_of(name, equation)
+        one, other = (operator.solve(problem_on(domain, equation, **given)).u for given in ({}, changes))
         answers.append(differ(one, other))
     return all(answers)
 

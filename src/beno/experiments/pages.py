@@ -1,7 +1,7 @@
 """Tables as pages and as LaTeX: the paper's figure, ours, and the difference, cell by cell."""
 
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,7 @@ def published(table: Table, row: Row, column: str, measure: str) -> Figure | Non
 
 
 def as_markdown(table: Table, known: Known) -> str:
-    lines = [f"# {table.title}", "", INTRODUCTION, ""]
+    lines = [f"# {table.title}", "", INTRODUCTION + PAPER_BESIDE * (table.name in paper.tables()), ""]
     lines += ["| system | epochs | best | seconds (its share) | weights | seed | device |", "| --- " * 7 + "|"]
     lines += [_facts(row, list(of_row.values())) for row, of_row in known.items() if of_row]
     for measure in MEASURES:
@@ -63,22 +63,35 @@ def as_markdown(table: Table, known: Known) -> str:
     return "\n".join(lines) + "\n"
 
 
-INTRODUCTION = (
-    "Mean ± deviation over the test samples. In italics the paper's figure, on its own data, and ours less the paper's."
+INTRODUCTION = "Mean ± deviation over the test samples."
+PAPER_BESIDE = (
+    " In italics the paper's figure, on its own data, and ours less the paper's."
     " Absolute errors are in the units of u, which is larger here than in the paper's data."
 )
 
 
 def _facts(row: Row, cells: list[Cell]) -> str:
-    trained = cells[0]["trained"]
-    device = _device(trained["device"])
-    tested_on = [_device(cell.get("device", trained["device"])) for cell in cells]
+    """Of all its cells: they may be of several stages of a training."""
+    device = _each(_device(cell["trained"]["device"]) for cell in cells)
+    tested_on = [_device(cell.get("device", cell["trained"]["device"])) for cell in cells]
     for other in sorted(set(tested_on) - {device}):
         device += f"; {'in part ' * (len(set(tested_on)) > 1)}tested on {other}"
-    seconds = f"{trained['seconds']:.0f} ({trained['device_seconds']:.0f})"
-    epochs = f"{trained['epochs']}{', to go on' * trained.get('stopped', False)}"
-    facts = [row.label, epochs, trained["best_epoch"], seconds, f"{trained['parameters']:,}"]
-    return "| " + " | ".join(map(str, [*facts, trained["seed"], device])) + " |"
+    trainings = [cell["trained"] for cell in cells]
+    facts = [
+        row.label,
+        _each(f"{one['epochs']}{', to go on' * one.get('stopped', False)}" for one in trainings),
+        _each(str(one["best_epoch"]) for one in trainings),
+        _each(f"{one['seconds']:.0f} ({one['device_seconds']:.0f})" for one in trainings),
+        _each(f"{one['parameters']:,}" for one in trainings),
+        str(row.training.seed),
+        device,
+    ]
+    return "| " + " | ".join(facts) + " |"
+
+
+def _each(texts: Iterable[str]) -> str:
+    """That of all, or those that there are."""
+    return " / ".join(dict.fromkeys(texts))
 
 
 def _device(described: dict[str, Any]) -> str:
@@ -88,7 +101,7 @@ def _device(described: dict[str, Any]) -> str:
 Line = tuple[str, str, list[str]]  # which of LABELS, of whom, an entry a column
 
 
-def _lines(table: Table, known: Known, measure: str, sign: str) -> Iterator[Line]:
+def _lines(table: Table, known: Known, measure: str, sign: str = "±", minus: str = "-") -> Iterator[Line]:
     """For each row our figure, the paper's, and ours less the paper's; then the spread of seeds. Nothing where there is
     none."""
     _, unit, digits = MEASURES[measure]
@@ -104,7 +117,7 @@ def _lines(table: Table, known: Known, measure: str, sign: str) -> Iterator[Line
         if theirs:
             yield "paper", row.label, both(theirs)
         if gaps := {c: unit * (ours[c][0] - theirs[c][0]) for c in theirs if c in ours}:
-            shown = [f"{gaps[c]:+.{digits}f}" if c in gaps else "" for c in table.columns]
+            shown = [f"{gaps[c]:+.{digits}f}".replace("-", minus) if c in gaps else "" for c in table.columns]
             yield "difference", row.label, shown
     for label, of_seeds in _seeds(known).items():
         means = {
@@ -120,13 +133,13 @@ LABELS = {
     "ours": ("**{}**", "{}"),
     "paper": ("*the paper's {}*", r"\quad paper"),
     "difference": ("*difference*", r"\quad difference"),
-    "seeds": ("**{}**: mean ± deviation of their means", "{}"),
+    "seeds": ("**{}**: mean ± deviation of their means", "{}, deviation of their means"),
 }
 
 
 def _measured(table: Table, known: Known, measure: str) -> list[str]:
     lines = ["| | " + " | ".join(table.columns) + " |", "| --- " * (len(table.columns) + 1) + "|"]
-    for kind, label, entries in _lines(table, known, measure, "±"):
+    for kind, label, entries in _lines(table, known, measure):
         if any(entries):
             lines.append(f"| {LABELS[kind][0].format(label)} | {' | '.join(entries)} |")
     return lines
@@ -134,23 +147,45 @@ def _measured(table: Table, known: Known, measure: str) -> list[str]:
 
 def _seeds(known: Known) -> dict[str, list[dict[str, Cell]]]:
     """Rows that differ in their seed alone, where there are several."""
-    alike: dict[tuple[str, bool], list[dict[str, Cell]]] = {}
+    alike: dict[tuple[str, bool], dict[str, dict[str, Cell]]] = {}
     for row, of_row in known.items():
         if of_row:
-            alike.setdefault((replace(row.training, seed=0).name, row.averaged), []).append(of_row)
-    return {name.partition("-")[0]: cells for (name, _), cells in alike.items() if len(cells) > 1}
+            alike.setdefault((replace(row.training, seed=0).name, row.averaged), {})[row.label] = of_row
+    return {next(iter(rows)).partition(", seed")[0]: list(rows.values()) for rows in alike.values() if len(rows) > 1}
 
 
 def as_latex(table: Table, known: Known) -> str:
+    """With the booktabs package. A dagger stands at trainings that are to go on."""
     columns = list(table.columns)
-    lines = [r"\begin{tabular}{l" + "r" * len(columns) + "}", r"\toprule", _latex_row("", columns)]
+    lines = ["% needs the package booktabs", r"\begin{tabular}{lr" + "r" * len(columns) + "}", r"\toprule"]
+    lines.append(_latex_row(["", "epochs", *columns]))
+
+    def line(text: str) -> str:
+        return rf"\multicolumn{{{len(columns) + 2}}}{{l}}{{{text}}} \\"
+
+    epochs = {row.label: _latex_epochs(list(of_row.values())) for row, of_row in known.items()}
     for measure, (title, _, _) in MEASURES.items():
-        title = title.replace("%", r"\%")
-        lines += [r"\midrule", rf"\multicolumn{{{len(columns) + 1}}}{{l}}{{{title}}} \\"]
-        for kind, label, entries in _lines(table, known, measure, r"$\pm$"):
-            lines.append(_latex_row(LABELS[kind][1].format(label), [entry or "--" for entry in entries]))
+        lines += [r"\midrule", line(_escaped(title))]
+        for kind, label, entries in _lines(table, known, measure, r"$\pm$", "$-$"):
+            of_ours = epochs[label] if kind == "ours" else ""
+            label = LABELS[kind][1].format(_escaped(label))
+            lines.append(_latex_row([label, of_ours, *(entry or "--" for entry in entries)]))
+    if any(DAGGER in of_row for of_row in epochs.values()):
+        lines += [r"\midrule", line(f"{DAGGER}: to go on, fewer epochs and less time than its terms")]
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
 
 
-def _latex_row(label: str, entries: list[str]) -> str:
-    return " & ".join([label, *entries]) + r" \\"
+DAGGER = r"$^\dagger$"
+
+
+def _latex_epochs(cells: list[Cell]) -> str:
+    trainings = [cell["trained"] for cell in cells]
+    return _each(f"{one['epochs']}{DAGGER * one.get('stopped', False)}" for one in trainings)
+
+
+def _escaped(text: str) -> str:
+    return "".join(f"\\{letter}" if letter in "&%$#_{}" else letter for letter in text)
+
+
+def _latex_row(entries: list[str]) -> str:
+    return " & ".join(entries) + r" \\"
