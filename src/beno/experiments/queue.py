@@ -6,7 +6,6 @@ folder share the work.
 
 import fcntl
 import json
-import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,9 +20,10 @@ from beno.device import choose_device
 from beno.errors import BenoError
 from beno.evaluation import evaluate
 from beno.experiments.cells import PREDICTED, Cell, Cells, as_text, damaged_training, is_younger
-from beno.experiments.effort import GPU_SECONDS, Effort
+from beno.experiments.effort import Effort
 from beno.experiments.sharing import Share
 from beno.experiments.tables import TABLES, TRAINING_SEED, Row, Table, Training, testing_seed
+from beno.experiments.turn import Turn
 from beno.files import require_folder, whole_file_or_none
 from beno.making import make
 from beno.operator import BEST, LearnedOperator
@@ -31,7 +31,7 @@ from beno.provenance import provenance
 from beno.published import with_published_fault
 from beno.random_problems import Family
 from beno.recipe import TrainingConfig
-from beno.training import STATE, EpochRecord, Run, difference, make_fabric, outcome_so_far, read_log
+from beno.training import STATE, EpochRecord, Outcome, Run, difference, make_fabric, outcome_so_far, read_log
 
 DONE, SHARE = "done.json", "share.json"
 SECONDS_BETWEEN_LINES = 60.0  # that tell how a training goes
@@ -165,10 +165,11 @@ class Queue:
 
     def _train(self, training: Training, deadline: float, say: Callable[[str], None]) -> dict[str, Any] | None:
         """What is known of a training that has ended, or is to be tested as it stands; None if neither."""
-        folder, effort = self.folder_of(training), self.effort
-        settings, config = effort.settings(training), effort.config(training)
+        folder = self.folder_of(training)
         if (folder / DONE).exists():
-            facts = _read_done(folder / DONE, training.model, settings, config)
+            facts = _read_done(
+                folder / DONE, training.model, self.effort.settings(training), self.effort.config(training)
+            )
             if not self.cells.curve_path(training).exists():
                 self.cells.write_curve(training, read_log(folder), facts)
             return facts
@@ -176,68 +177,71 @@ class Queue:
         if known is not None:
             return known
         share = Share(folder / SHARE, self.folder / "at_work" / self.device_name, self.device_name)
-        seconds = effort.seconds or (GPU_SECONDS if self.device_name == "cuda" else math.inf)
+        turn = Turn(training, self.effort, share, self.device_name)
+        outcome = self._go_on(training, turn, deadline, say)
+        stopped = not outcome.finished and not turn.is_had()
+        if stopped and not turn.makes_room(outcome.epochs) and not self.effort.test_unfinished:
+            return None
+        cut_short = not self.effort.smoke and self.effort.config(training).epochs < Effort().config(training).epochs
+        facts = self._facts(training, outcome, share.seconds, stopped or cut_short)
+        self.cells.write_curve(training, read_log(folder), facts)
+        if not facts["stopped"]:
+            with whole_file_or_none(folder / DONE) as unfinished:
+                unfinished.write_text(json.dumps(facts, indent=1))
+        return facts
 
-        def has_had_its_share() -> bool:
-            return not training.whole and share.seconds >= seconds
-
-        def makes_room(epochs: int) -> bool:
-            enough = share.seconds >= effort.for_now or epochs >= min(effort.epochs_for_now, config.epochs)
-            return enough or has_had_its_share()
-
+    def _go_on(self, training: Training, turn: Turn, deadline: float, say: Callable[[str], None]) -> Outcome:
+        """From where it was, until it has ended or makes room, or the time is over."""
+        folder, config = self.folder_of(training), self.effort.config(training)
         resume = (folder / STATE).exists()
         if resume:
             self._require_own(training, folder / STATE)
-        begun = checkpoint.load_header(folder / STATE).training.get("epochs") if resume else config.epochs
-        if begun != config.epochs and not config.first_restart:  # its rate would be another
-            raise BenoError(f"{folder} was begun as a run of {begun} epochs, not {config.epochs}: use another folder")
+            begun = checkpoint.load_header(folder / STATE).training.get("epochs")
+            if begun != config.epochs and not config.first_restart:  # its rate would be another
+                raise BenoError(
+                    f"{folder} was begun as a run of {begun} epochs, not {config.epochs}: use another folder"
+                )
         before = outcome_so_far(folder, config.epochs) if resume and (folder / BEST).exists() else None
-        if before is not None and makes_room(before.epochs):
+        if before is not None and turn.makes_room(before.epochs):
             outcome = before
         else:
-            data = self._dataset(effort.family(training.family), TRAINING_SEED, effort.samples, training.spoilt)
+            data = self._dataset(
+                self.effort.family(training.family), TRAINING_SEED, self.effort.samples, training.spoilt
+            )
+            settings = self.effort.settings(training)
             with Dataset(data) as dataset:
                 run = Run(folder, dataset, training.model, settings, config, make_fabric(self.device), resume)
             say_how_it_goes = _now_and_then(say)
 
             def on_epoch(record: EpochRecord) -> None:
-                share.count_until(record.seconds)
+                turn.share.count_until(record.seconds)
                 say_how_it_goes(f"{training.name}: epoch {record.epoch} of {config.epochs}, {record.losses}")
 
-            with share.working(run.seconds):
-                outcome = run.train(
-                    on_epoch,
-                    max(0.0, deadline - time.monotonic()),
-                    lambda: makes_room(run.epoch),
-                )
+            with turn.share.working(run.seconds):
+                left = max(0.0, deadline - time.monotonic())
+                outcome = run.train(on_epoch, left, lambda: turn.makes_room(run.epoch))
         say(
             f"{training.name}: {outcome.epochs} epochs, {outcome.seconds:.0f} s,"
             f" best {outcome.best_validation_loss:.4g}"
         )
-        stopped = not outcome.finished and not has_had_its_share()
-        if stopped and not makes_room(outcome.epochs) and not effort.test_unfinished:
-            return None
-        cut_short = not effort.smoke and config.epochs < Effort().config(training).epochs
-        stopped = stopped or cut_short
-        best = LearnedOperator.load(folder / BEST)
-        facts = {
+        return outcome
+
+    def _facts(self, training: Training, outcome: Outcome, device_seconds: float, stopped: bool) -> dict[str, Any]:
+        """What its cells say of it."""
+        best = LearnedOperator.load(self.folder_of(training) / BEST)
+        return {
             "model": training.model,
-            "settings": settings,
-            "training": asdict(config),
+            "settings": self.effort.settings(training),
+            "training": asdict(self.effort.config(training)),
             "epochs": max(outcome.epochs, best.header.epoch),  # killed, it keeps weights newer than its state
             "best_epoch": best.header.epoch,
             "seconds": outcome.seconds,
-            "device_seconds": share.seconds,
+            "device_seconds": device_seconds,
             "parameters": sum(parameter.numel() for parameter in best.model.parameters()),
             "seed": training.seed,
             "stopped": stopped,
             **{name: value for name, value in provenance().items() if name in ("commit", "device")},
         }
-        self.cells.write_curve(training, read_log(folder), facts)
-        if not stopped:
-            with whole_file_or_none(folder / DONE) as unfinished:
-                unfinished.write_text(json.dumps(facts, indent=1))
-        return facts
 
     def _known_of_what_ships(self, training: Training) -> dict[str, Any] | None:
         """What the cells say of it, if its weights are those of the package: then they need not be trained again."""
