@@ -10,7 +10,7 @@ from rich.table import Table
 
 from beno.finite_volume import assemble, solve
 from beno.geometry import Domain
-from beno.plotting import draw_field, draw_outline, draw_solution, save
+from beno.plotting import draw_field, draw_solution, save
 from beno.problem import Problem, darcy, poisson
 from beno.random_problems import Family, random_source, random_wave
 from beno.sample import Sample
@@ -53,7 +53,6 @@ def main() -> None:
         )
         sample = Sample.of(solution)
         draw_field(above, sample, sample.source, "source f")
-        draw_outline(above, sample)
         above.set_title(name)
         draw_solution(below, sample)
     save(figure, Path("gallery.png"))

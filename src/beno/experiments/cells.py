@@ -124,6 +124,10 @@ class Cells:
         stored = self._stored_curve(path)
         return {name: [float(value) for value in stored[name]] for name in CURVE}
 
+    def trained_of_curve(self, training: Training) -> dict[str, Any]:
+        """Of which run a curve is that is kept."""
+        return self._stored_curve(self.curve_path(training))["trained"]
+
     def _stored_curve(self, path: Path) -> dict[str, Any]:
         stored = self._stored(path, CURVE_FORMAT, CURVE_VERSION)
         lists: dict[str, Any] = {name: stored.get(name) for name in CURVE}
@@ -154,6 +158,11 @@ class Cells:
         """Those of a row that there are, by column."""
         cells = {column: self.read(table, row, column) for column in table.columns}
         return {column: cell for column, cell in cells.items() if cell is not None}
+
+
+def is_same_run(trained: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two trainings are one: no two take the same time to the last digit."""
+    return all(trained[name] == other[name] for name in NUMBERS)
 
 
 def is_younger(trained: dict[str, Any], other: dict[str, Any]) -> bool:

@@ -1,0 +1,71 @@
+"""The paper's figures: who is compared, and of which runs the curves are."""
+
+import numpy as np
+import pytest
+from matplotlib import pyplot as plt
+
+from beno.experiments.cells import PREDICTED, as_text
+from beno.experiments.figures import CONVERGENCE, _compared, _curves, _sample, figures, plot_convergence
+from beno.experiments.tables import TABLES
+from beno.plotting import POSITIVE
+from tests.experiments.test_reproduce import FIGURES, TRAINED, facts_of, queue_in
+
+TABLE = TABLES["train_4_corners"]
+ROWS = {row.label: row for row in TABLE.rows}
+HARMONIC = next(row for row in TABLES["train_mixed"].rows if row.label == "harmonic")
+RECORDS = [{"epoch": epoch, "train_loss": 1 / epoch, "validation_relative_l2": 0.5 / epoch} for epoch in (1, 2)]
+
+
+@pytest.fixture
+def queue(tmp_path):
+    return queue_in(tmp_path)
+
+
+def keep(queue, table, row, relative_l2, off):
+    """Cells whose predictions are off by so much."""
+    for column, family in table.columns.items():
+        facts = facts_of(table, row, column) | {"figures": FIGURES | {"relative_l2": relative_l2}}
+        samples = [_sample(queue.effort.family(family), index) for index in range(table.keeps[column])]
+        facts[PREDICTED] = as_text([sample.u + off * np.cos(7 * sample.points[:, 0]) for sample in samples])
+        queue.cells.write(table, row, column, facts)
+
+
+def test_the_best_baseline_is_compared_with_beno_and_harmonic(queue):
+    columns = ("4-Corners",)
+    assert _compared(queue.cells, TABLE, columns) == {}
+    keep(queue, TABLE, ROWS["FNO"], 0.02, 1e-2)
+    keep(queue, TABLE, ROWS["GKN"], 0.2, 1e-1)
+    assert _compared(queue.cells, TABLE, columns) == {}, "without BENO nothing is"
+    keep(queue, TABLE, ROWS["BENO"], 0.1, 1e-1)
+    assert list(_compared(queue.cells, TABLE, columns)) == ["FNO", "BENO"]
+    keep(queue, TABLES["train_mixed"], HARMONIC, 0.001, 1e-3)
+    assert list(_compared(queue.cells, TABLE, columns)) == ["FNO", "BENO", "harmonic, trained on mixed shapes"]
+    own = ROWS["harmonic, seed 1"]
+    keep(queue, TABLE, own, 0.001, 1e-3)
+    assert list(_compared(queue.cells, TABLE, columns)) == ["FNO", "BENO", own.label], "the table's own comes first"
+
+
+def test_errors_on_all_shapes_share_one_scale(queue):
+    keep(queue, TABLE, ROWS["FNO"], 0.02, 1e-2)
+    keep(queue, TABLE, ROWS["BENO"], 0.1, 1e-1)
+    keep(queue, TABLES["train_mixed"], HARMONIC, 0.001, 1e-3)
+    drawn = dict(figures(queue))
+    for name, count in (("predictions_4_corners", 2), ("predictions_other_shapes", 4)):
+        errors = [image for axes in drawn[name].axes for image in axes.images if image.get_cmap().name == POSITIVE]
+        assert len(errors) == 3 * count
+        assert all(image.norm is errors[0].norm for image in errors)
+        assert errors[0].norm.vmin < 1e-3 and errors[0].norm.vmax > 0.09
+    plt.close("all")
+
+
+def test_a_legend_names_a_curve_of_another_run(queue):
+    another = TRAINED | {"epochs": 238, "seconds": 9.0}
+    for label in CONVERGENCE:
+        assert _curves(queue.cells, TABLE) == {}, "one is not kept yet"
+        queue.cells.write(TABLE, ROWS[label], "4-Corners", facts_of(TABLE, ROWS[label], "4-Corners"))
+        queue.cells.write_curve(ROWS[label].training, RECORDS, another if label == "GNN-PDE" else TRAINED)
+    curves = _curves(queue.cells, TABLE)
+    assert list(curves) == ["BENO", "FNO", "GNN-PDE, another run of 238 epochs"]
+    figure = plot_convergence(curves)
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == list(curves)
+    plt.close(figure)
