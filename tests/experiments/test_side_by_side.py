@@ -1,0 +1,60 @@
+"""Several processes end together, and quietly."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+
+def test_a_process_beside_ends_with_the_one_that_started_it(tmp_path):
+    words = [sys.executable, "-m", "beno", "reproduce", "train_mixed", "--smoke", "--epochs", str(10**6)]
+    words += ["--side-by-side", "2", "--device", "cpu", "--only", "fno", "--only", "mp-pde"]
+    parent = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    try:
+        beside = the_process_beside(parent, tmp_path)
+    finally:
+        parent.kill()
+        parent.communicate()
+    wait_until(lambda: not is_running(beside))
+
+
+def test_an_interruption_of_several_processes_says_so_in_one_line(tmp_path):
+    words = [sys.executable, "-m", "beno", "reproduce", "train_mixed", "--smoke", "--epochs", str(10**6)]
+    words += ["--side-by-side", "2", "--device", "cpu", "--only", "fno", "--only", "mp-pde"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    parent = subprocess.Popen(words, cwd=tmp_path, text=True, process_group=0, **pipes)
+    try:
+        beside = the_process_beside(parent, tmp_path)
+        for _ in range(3):  # as a terminal does it, to all of them
+            os.killpg(parent.pid, signal.SIGINT)
+        _, said = parent.communicate(timeout=60)
+    finally:
+        parent.kill()
+    assert (parent.returncode, said) == (130, "stopped; what is finished is kept\n")
+    wait_until(lambda: not is_running(beside))
+    assert not list(tmp_path.rglob("*.unfinished"))
+
+
+def the_process_beside(parent, folder):
+    """When both are at work."""
+    at_work = folder / "runs" / "smoke" / "at_work" / "cpu"
+    wait_until(lambda: at_work.exists() and len(list(at_work.iterdir())) == 2)
+    (beside,) = {int(path.name) for path in at_work.iterdir()} - {parent.pid}
+    return beside
+
+
+def wait_until(holds):
+    for _ in range(600):
+        if holds():
+            return
+        time.sleep(0.1)
+    raise AssertionError
+
+
+def is_running(process):
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
