@@ -1,16 +1,19 @@
-"""The four baselines: equal inputs, their laws, and that each can learn what it can do."""
+"""The four baselines: equal inputs, their laws, their papers' formulas, and that each can learn what it can do."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from numpy.polynomial.chebyshev import chebvander
+from scipy.special import expit, ndtr
 
 from beno.checkpoint import Header
 from beno.dataset import Dataset, Metadata
 from beno.errors import BenoError
 from beno.evaluation import evaluate
-from beno.grids import GridCohort
+from beno.graph import build_graph
+from beno.grids import CHANNELS, GridCohort
 from beno.making import make
 from beno.models import MODELS, make_config, make_model
 from beno.models.gkn import KernelSum
@@ -18,6 +21,7 @@ from beno.models.mp_pde import instance_norm
 from beno.models.mp_pde import samples_of as norm_samples
 from beno.models.nodes import node_features
 from beno.operator import LearnedOperator
+from beno.problem import Kind
 from beno.random_problems import Family
 from beno.recipe import PRESETS
 from beno.scaling import Scales
@@ -29,7 +33,7 @@ from tests.learning import sample_with_hole, samples_of
 SMALL = {
     "gkn": {"width": 8, "kernel_width": 16, "depth": 2, "radius": 0.3},
     "fno": {"width": 8, "layers": 2, "modes": 3, "projection": 8},
-    "gnn-pde": {"width": 16, "layers": 2, "terms": 3},
+    "gnn-pde": {"width": 16, "layers": 2, "terms": 5},
     "mp-pde": {"width": 16, "steps": 2},
 }
 GRAPHS = ("gkn", "gnn-pde", "mp-pde")
@@ -80,13 +84,50 @@ def test_every_parameter_gets_a_gradient(name, equation, boundary):
 
 
 @pytest.mark.parametrize("name", SMALL)
-@pytest.mark.parametrize("what", ["source", "g"])
-def test_they_see_f_and_g(name, what):
-    sample, model = samples_of(2)[1], model_of(name)
-    changed = replace(sample, **{what: getattr(sample, what) + 1.0})
+@pytest.mark.parametrize(
+    "what, equation, boundary",
+    [
+        ("source", "poisson", "dirichlet"),
+        ("g", "poisson", "dirichlet"),
+        ("coefficient", "darcy", "dirichlet"),
+        ("kind", "poisson", "mixed"),
+        ("alpha", "poisson", "mixed"),
+        ("alpha", "poisson", "robin"),
+    ],
+)
+def test_they_see_what_is_given(name, what, equation, boundary):
+    """With the settings that such a dataset asks for."""
+    sample = samples_of(2, equation=equation, boundary=boundary)[1]
+    settings = MODELS[name][1].settings_for(Metadata.of_family(Family(equation, boundary), 0, 1))
+    model, values = model_of(name, **settings), getattr(sample, what) + 1
+    changed = replace(sample, **{what: values % len(Kind) if what == "kind" else values})
     with torch.no_grad():
         before, after = (model(model.cohort([one], Scales(), model.config).batch()) for one in (sample, changed))
     assert (before - after).abs().max() > 1e-4
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_they_see_where_the_boundary_is(name):
+    model = model_of(name)
+    batch = model.cohort([samples_of(2)[1]], Scales(), model.config).batch()
+    if name in GRAPHS:
+        changed = replace(batch, inside=1 - batch.inside)
+    else:
+        flag = torch.tensor([channel == "on_boundary" for channel in CHANNELS])[:, None, None]
+        changed = replace(batch, channels=torch.where(flag, 1 - batch.channels, batch.channels))
+    with torch.no_grad():
+        assert (model(batch) - model(changed)).abs().max() > 1e-4
+
+
+@pytest.mark.parametrize("corners", [0, 4])
+def test_outside_a_domain_fno_has_a_large_number(corners):
+    """As the appendix of BENO's paper has it; a whole square has no outside."""
+    model, nothing = model_of("fno"), model_of("fno", outside=0.0)
+    batch = cohort_for(model, samples_of(1, corners=corners)).batch()
+    assert model.config.outside > batch.channels.abs().max()
+    with torch.no_grad():
+        change = (model(batch) - nothing(batch))[batch.mask].abs().max()
+    assert change > 1e-2 if corners else change == 0
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -184,6 +225,136 @@ def test_a_kernel_after_the_sum_is_a_matrix_for_every_edge(at_a_time, monkeypatc
     ours, plain = (torch.autograd.grad(answer.square().sum(), weights) for answer in answers)
     for one, other in zip(ours, plain, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6 * float(other.abs().max()))
+
+
+def linear(weights, name, x):
+    """Of a layer's weights: outputs by inputs, or one matrix a branch, inputs by outputs, for every part of x."""
+    if f"{name}.weight" in weights:
+        matrix = weights[f"{name}.weight"]
+        matrix = matrix.reshape(matrix.shape[:2]).T
+    else:
+        matrix = np.concatenate([value[0] for key, value in weights.items() if key.startswith(f"{name}.weights.")])
+    return x @ matrix + weights.get(f"{name}.bias", np.zeros(1)).ravel()
+
+
+def relu(x):
+    return x * (x > 0)
+
+
+def swish(x):
+    return x * expit(x)
+
+
+def gelu(x):
+    return x * ndtr(x)
+
+
+def nodes_and_graph(config, sample, scales):
+    """Of points, then of panels: place, f, g, which of the two it is, kappa, the kind of wall and alpha."""
+
+    def column(at_points, at_panels):
+        return np.concatenate([np.broadcast_to(at_points, len(sample.u)), np.broadcast_to(at_panels, len(sample.g))])
+
+    places = np.concatenate([sample.points, sample.centres])
+    columns = [(places - 0.5) * 12**0.5]
+    columns += [column(sample.source / scales.source, 0), column(0, sample.g / scales.boundary)]
+    columns += [column(1, 0), column(0, 1)]
+    if config.coefficient:
+        columns += [np.log(column(sample.coefficient, sample.panel_coefficient))]
+    if config.kinds:
+        columns += [*(column(0, sample.kind == kind) for kind in Kind), column(0, sample.alpha)]
+    return np.column_stack(columns), build_graph(places, config.nearest)
+
+
+def gnn_pde(weights, config, sample, scales):
+    """Defferrard et al., 2016: Chebyshev polynomials of 2 L / most - 1, where L = 1 - D^-1/2 A D^-1/2 and no eigenvalue
+    of it exceeds ``most``. In A stand the lengths of edges, as Lötzsch et al., 2022, have them."""
+    nodes, graph = nodes_and_graph(config, sample, scales)
+    one, adjacency, most = np.eye(len(nodes)), np.zeros((len(nodes), len(nodes))), 2
+    ends = graph.receiver, graph.sender
+    adjacency[ends] = np.linalg.norm(nodes[ends[0], :2] - nodes[ends[1], :2], axis=1)
+    degree = adjacency.sum(axis=1)
+    laplacian = one - adjacency / np.sqrt(np.outer(degree, degree))
+    eigenvalues, vectors = np.linalg.eigh(2 * laplacian / most - one)
+    polynomials = [vectors * values @ vectors.T for values in chebvander(eigenvalues, config.terms - 1).T]
+    nodes = relu(linear(weights, "encode.2", relu(linear(weights, "encode.0", nodes))))
+    for layer in range(config.layers):
+        terms = enumerate(polynomials)
+        nodes = relu(sum(linear(weights, f"layers.{layer}.terms.{k}", matrix @ nodes) for k, matrix in terms))
+    return linear(weights, "decode.2", relu(linear(weights, "decode.0", nodes)))[: len(sample.u), 0]
+
+
+def mp_pde(weights, config, sample, scales):
+    """Brandstetter et al., 2022, (8) and (9), edge by edge and node by node; the norm of their code."""
+    given, graph = nodes_and_graph(config, sample, scales)
+    nodes = swish(linear(weights, "encode.2", swish(linear(weights, "encode.0", given))))
+    for step in (f"steps.{number}" for number in range(config.steps)):
+        messages = [[] for _ in nodes]
+        for i, j in zip(graph.receiver, graph.sender, strict=True):
+            first = linear(weights, f"{step}.message.first", given[i, :4] - given[j, :4])  # of places, f and g
+            first += linear(weights, f"{step}.from_receiver", nodes[i])
+            first += linear(weights, f"{step}.from_sender", nodes[j])
+            messages[i].append(swish(linear(weights, f"{step}.message.rest.0", swish(first))))
+        updated = []
+        for node, received in zip(nodes, messages, strict=True):
+            first = linear(weights, f"{step}.update.first", np.concatenate([node, np.mean(received, axis=0)]))
+            updated.append(node + swish(linear(weights, f"{step}.update.rest.0", swish(first))))
+        normal = (updated - np.mean(updated, axis=0)) / np.sqrt(np.var(updated, axis=0) + 1e-5)
+        nodes = weights[f"{step}.gain"] * normal + weights[f"{step}.shift"]
+    return linear(weights, "decode.2", swish(linear(weights, "decode.0", nodes)))[: len(sample.u), 0]
+
+
+def fno(weights, config, sample, scales):
+    """Li et al., 2021: a matrix for each of the lowest waves, of positive and negative frequency along x, with a dense
+    transform. Those of negative frequency along y are the conjugates of others, for what is real."""
+    n, frequency, cell = sample.resolution, np.arange(-config.modes, config.modes), np.arange(sample.resolution)
+    inside = tuple(np.floor(sample.points * n).astype(int).T)
+    behind = sample.centres - sample.normals / (2 * n)  # the cell behind each panel
+    beside = np.linalg.norm(sample.points[:, None] - behind, axis=2) < 0.1 / n
+
+    def mean_of_walls(values):
+        return [values[walls].mean() if walls.any() else 0 for walls in beside]
+
+    columns = [sample.source / scales.source, mean_of_walls(sample.g / scales.boundary), beside.any(axis=1)]
+    if config.coefficient:
+        columns += [np.log(sample.coefficient)]
+    if config.kinds:
+        columns += [mean_of_walls(values) for values in (sample.alpha, *(sample.kind == kind for kind in Kind))]
+    picture = np.full((n, n, len(columns)), config.outside)
+    picture[inside] = np.column_stack(columns)
+    place = np.stack(np.meshgrid(cell, cell, indexing="ij"), axis=-1)
+    x = linear(weights, "lift", np.concatenate([picture, ((place + 0.5) / n - 0.5) * 12**0.5], axis=2))
+
+    along = np.exp(2j * np.pi * np.outer(frequency, cell) / n)
+    waves = np.einsum("kx,ly->klxy", along, along[config.modes :])
+    with_conjugate = np.where(np.arange(config.modes) == 0, 1, 2)
+    for layer in (f"layers.{number}" for number in range(config.layers)):
+        x = gelu(x) if layer != "layers.0" else x
+        positive, negative = weights[f"{layer}.weight"][0] + 1j * weights[f"{layer}.weight"][1]
+        matrices = np.concatenate([negative, positive], axis=2)
+        spectrum = np.einsum("klxy,xyi->kli", waves.conj(), x) / n**2
+        spectrum = np.einsum("iokl,kli,l->klo", matrices, spectrum, with_conjugate)
+        x = np.einsum("klxy,klo->xyo", waves, spectrum).real + linear(weights, f"{layer}.pointwise", x)
+    return linear(weights, "project.2", gelu(linear(weights, "project.0", x)))[inside][:, 0]
+
+
+PLAIN = {"gnn-pde": gnn_pde, "mp-pde": mp_pde, "fno": fno}
+
+
+@pytest.mark.parametrize("name", PLAIN)
+@pytest.mark.parametrize("equation, boundary", [("poisson", "dirichlet"), ("darcy", "mixed")])
+def test_each_is_what_its_paper_says(name, equation, boundary):
+    samples = samples_of(2, equation=equation, boundary=boundary)
+    model, scales = model_of(name, coefficient=equation == "darcy", kinds=boundary == "mixed"), Scales.fit(samples)
+    batch = cohort_for(model, samples).batch()
+    with torch.no_grad():
+        for weight in model.parameters():  # biases and gains at zero and one would not show
+            weight += 0.1 * torch.randn_like(weight)
+        answers = batch.split(model(batch))
+    weights = {key: weight.detach().double().numpy() for key, weight in model.named_parameters()}
+    for sample, answer in zip(samples, answers, strict=True):
+        expected = PLAIN[name](weights, model.config, sample, scales)
+        np.testing.assert_allclose(answer.numpy(), expected, rtol=0, atol=1e-4 * expected.std())
 
 
 @pytest.fixture(scope="module")
