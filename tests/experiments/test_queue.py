@@ -298,7 +298,7 @@ def test_what_was_trained_otherwise_is_not_taken(filled, tmp_path):
     whole = json.loads(done.read_text())
     for text in ("{", "{}", json.dumps(whole | {"epochs": "x"})):
         done.write_text(text)
-        assert "cannot be read" in queue.fill([SMALL], float("inf")).failed[0]
+        assert "done.json" in queue.fill([SMALL], float("inf")).failed[0]
     done.write_text(json.dumps(whole | {"model": "fno"}))
     assert "was trained with model fno" in queue.fill([SMALL], float("inf")).failed[0]
     assert not list((tmp_path / "results").rglob("*--*.json"))

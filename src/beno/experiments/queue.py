@@ -19,7 +19,7 @@ from beno.dataset import Block, Dataset, Metadata, write
 from beno.device import choose_device
 from beno.errors import BenoError
 from beno.evaluation import evaluate
-from beno.experiments.cells import PREDICTED, Cell, Cells, as_text, damaged_training, is_younger
+from beno.experiments.cells import PREDICTED, REMEDY, Cell, Cells, as_text, damaged_training, is_younger
 from beno.experiments.effort import Effort
 from beno.experiments.sharing import Share
 from beno.experiments.tables import TABLES, TRAINING_SEED, Row, Table, Training, testing_seed
@@ -287,10 +287,13 @@ class Queue:
                     write(path, expected, blocks)
             elif not path.exists():
                 make(family, seed, samples, path)
-        with Dataset(path) as dataset:
-            found = replace(dataset.metadata, beno_version=expected.beno_version)
-            if found != expected:
-                raise BenoError(f"{path} holds other data: {difference(found, expected)}: use another folder")
+        try:
+            with Dataset(path) as dataset:
+                found = replace(dataset.metadata, beno_version=expected.beno_version)
+        except BenoError as error:
+            raise BenoError(f"{error}; {REMEDY}") from error
+        if found != expected:
+            raise BenoError(f"{path} holds other data: {difference(found, expected)}: use another folder")
         return path
 
     @property
@@ -324,13 +327,12 @@ def _is_stopped(cell: Cell) -> bool:
 def _read_done(path: Path, model: str, settings: dict[str, Any], config: TrainingConfig) -> dict[str, Any]:
     try:
         facts = json.loads(path.read_text())
-        # What an older version could not choose yet was the default.
-        stored = {"model": facts["model"], "settings": facts["settings"]}
-        stored |= {**asdict(TrainingConfig()), **facts["training"]}
-        for name in damaged_training(facts):
-            raise ValueError(f"{name} is not what it should be")
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise BenoError(f"{path} cannot be read: {error!r}") from error
+    except (OSError, ValueError) as error:
+        raise BenoError(f"{path} cannot be read: {error}; {REMEDY}") from error
+    for name in damaged_training(facts):
+        raise BenoError(f"{path} is damaged: {name} is not what it should be; {REMEDY}")
+    # What an older version could not choose yet was the default.
+    stored = {"model": facts["model"], "settings": facts["settings"], **asdict(TrainingConfig()), **facts["training"]}
     asked = {"model": model, "settings": settings, **asdict(config)}
     for name, value in asked.items():
         if name not in ("checkpoint_every", "captured", "precision") and stored.get(name) != value:
