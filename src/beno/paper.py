@@ -26,6 +26,12 @@ def tables() -> dict[str, Any]:
     return json.loads((resources.files("beno") / "paper_tables.json").read_text())
 
 
+def number_of(table: str) -> int | None:
+    """Under which the paper has it; its first table is that of capabilities."""
+    names = list(tables())
+    return 2 + names.index(table) if table in names else None
+
+
 def table_for(trained: Metadata, tested: Metadata) -> str | None:
     """The paper's table for a model trained and tested on such data, if it has one."""
     base = TRAINED_ON.get(trained.corners)

@@ -47,6 +47,7 @@ def reproduce(
     """Fill the paper's tables: train what is missing, save each cell as soon as it is known, go on the next time."""
     from dataclasses import replace
 
+    from beno import paper
     from beno.cli.train import parse_duration
     from beno.errors import BenoError
     from beno.experiments import side_by_side
@@ -58,8 +59,10 @@ def reproduce(
     from beno.models import require_model
 
     if names == ["list"]:
-        for name, described in TABLES.items():
-            typer.echo(f"{name}: {described.title}, {len(described.rows)} x {len(described.columns)} cells")
+        for name, table in TABLES.items():
+            number = paper.number_of(name)
+            whose = f", the paper's Table {number}" if number else ""
+            typer.echo(f"{name}: {table.title}{whose}; {len(table.rows)} x {len(table.columns)} cells")
         return
     unknown = set(names) - {"all", *TABLES}
     if unknown:

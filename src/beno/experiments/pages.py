@@ -52,7 +52,8 @@ def published(table: Table, row: Row, column: str, measure: str) -> Figure | Non
 
 
 def as_markdown(table: Table, known: Known) -> str:
-    lines = [f"# {table.title}", "", INTRODUCTION + PAPER_BESIDE * (table.name in paper.tables()), ""]
+    number = paper.number_of(table.name)
+    lines = [f"# {table.title}", "", INTRODUCTION + PAPER_BESIDE.format(number) * bool(number), ""]
     lines += ["| system | epochs | best | seconds (its share) | weights | seed | device |", "| --- " * 7 + "|"]
     lines += [_facts(row, list(of_row.values())) for row, of_row in known.items() if of_row]
     for measure in MEASURES:
@@ -65,7 +66,7 @@ def as_markdown(table: Table, known: Known) -> str:
 
 INTRODUCTION = "Mean ± deviation over the test samples."
 PAPER_BESIDE = (
-    " In italics the paper's figure, on its own data, and ours less the paper's."
+    " In italics the figure in the paper's Table {}, on its own data, and ours less the paper's."
     " Absolute errors are in the units of u, which is larger here than in the paper's data."
 )
 
