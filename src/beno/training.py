@@ -419,7 +419,12 @@ def difference(stored: Any, given: Any) -> str:
     if not isinstance(stored, dict) or not isinstance(given, dict):
         return f"{stored}, where {given} is asked for"
     names = [name for name in {**stored, **given} if stored.get(name) != given.get(name)]
-    return ", ".join(f"{name} {stored.get(name)}, where {given.get(name)} is asked for" for name in names)
+    return ", ".join(_named(name, stored.get(name), given.get(name)) for name in names)
+
+
+def _named(name: str, stored: Any, given: Any) -> str:
+    sets = isinstance(stored, dict) and isinstance(given, dict)
+    return f"{name}: {difference(stored, given)}" if sets else f"{name} {difference(stored, given)}"
 
 
 def fixed(training: dict[str, Any]) -> dict[str, Any]:

@@ -100,13 +100,22 @@ class TestBadInput:
             {"figures": FIGURES | {"relative_l2": 10**400}},
             {"device": None},
             {"trained_on": None},
-            {"tested_on": whole["tested_on"] | {"seed": 0}},
-            {"tested_on": whole["tested_on"] | {"corners": 0}},
+            {"tested_on": 4},
+            {"trained": trained | {"best_epoch": 3}},
             {"predicted": "0.1 0.2"},
             {"predicted": [0.1, 0.2]},
         ):
             path.write_text(json.dumps(whole | damage))
             with pytest.raises(BenoError, match="is damaged"):
+                queue.fill([SMALL], float("inf"))
+        for other in (
+            {"tested_on": whole["tested_on"] | {"seed": 0}},
+            {"tested_on": whole["tested_on"] | {"corners": 0}},
+            {"trained": trained | {"seed": 1}},
+            {"trained": trained | {"training": trained["training"] | {"seed": 1}}},
+        ):
+            path.write_text(json.dumps(whole | other))
+            with pytest.raises(BenoError, match=r"of another row, .*: use another folder"):
                 queue.fill([SMALL], float("inf"))
         path.write_text(json.dumps(whole | {"row": "GKN"}))
         with pytest.raises(BenoError, match="is the cell of another place"):
@@ -167,7 +176,7 @@ class TestBadInput:
         cells.path(*found(other)).write_text(
             json.dumps(cell | dict(zip(("table", "row", "column"), other, strict=True)))
         )
-        with pytest.raises(BenoError, match=f"of another row: .*{message}"):
+        with pytest.raises(BenoError, match=f"of another row, .*{message}"):
             cells.read(*found(other))
 
     def test_a_cell_of_other_size(self, tmp_path):
@@ -177,7 +186,7 @@ class TestBadInput:
         small.write(SMALL, row, "4-Corners", facts_of(row, small.effort))
         path = small.path(SMALL, row, "4-Corners")
         path.write_text(json.dumps(json.loads(path.read_text()) | {"smoke": False}))
-        with pytest.raises(BenoError, match=r"of another row: .*samples 2, where 100 is asked for"):
+        with pytest.raises(BenoError, match=r"of another row, .*samples 2, where 100 is asked for"):
             Cells(tmp_path).read(SMALL, row, "4-Corners")
 
     @pytest.mark.parametrize(

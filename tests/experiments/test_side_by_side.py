@@ -7,6 +7,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 
 def test_a_process_beside_ends_with_the_one_that_started_it(tmp_path):
     words = [sys.executable, "-m", "beno", "reproduce", "train_mixed", "--smoke", "--epochs", str(10**6)]
@@ -20,20 +22,28 @@ def test_a_process_beside_ends_with_the_one_that_started_it(tmp_path):
     wait_until(lambda: not is_running(beside))
 
 
-def test_an_interruption_of_several_processes_says_so_in_one_line(tmp_path):
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("when", ["as it starts", "a little later", "at work"])
+def test_an_interruption_of_several_processes_says_so_in_one_line(tmp_path, sent, when):
     words = [sys.executable, "-m", "beno", "reproduce", "train_mixed", "--smoke", "--epochs", str(10**6)]
     words += ["--side-by-side", "2", "--device", "cpu", "--only", "fno", "--only", "mp-pde"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     parent = subprocess.Popen(words, cwd=tmp_path, text=True, process_group=0, **pipes)
+    children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
     try:
-        beside = the_process_beside(parent, tmp_path)
+        if when == "at work":
+            the_process_beside(parent, tmp_path)
+        else:
+            wait_until(lambda: len(children.read_text().split()) == 2, every=0.001)  # with that which tracks resources
+            time.sleep(0.05 * (when == "a little later"))
+        begun = children.read_text().split()
         for _ in range(3):  # as a terminal does it, to all of them
-            os.killpg(parent.pid, signal.SIGINT)
+            os.killpg(parent.pid, sent)
         _, said = parent.communicate(timeout=60)
     finally:
         parent.kill()
     assert (parent.returncode, said) == (130, "stopped; what is finished is kept\n")
-    wait_until(lambda: not is_running(beside))
+    wait_until(lambda: not any(map(is_running, begun)))
     assert not list(tmp_path.rglob("*.unfinished"))
 
 
@@ -45,11 +55,12 @@ def the_process_beside(parent, folder):
     return beside
 
 
-def wait_until(holds):
-    for _ in range(600):
+def wait_until(holds, every=0.1):
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
         if holds():
             return
-        time.sleep(0.1)
+        time.sleep(every)
     raise AssertionError
 
 

@@ -50,8 +50,10 @@ class Cells:
         here = {"table": table.name, "row": row.label, "column": column}
         if here != {name: stored.get(name) for name in here}:
             raise BenoError(f"{path} is the cell of another place: {', '.join(str(stored.get(name)) for name in here)}")
-        for fault in self._faults(stored, table, row, column):
-            raise BenoError(f"{path} is damaged or of another row: {fault}; {REMEDY}")
+        for name in _damaged(stored):
+            raise BenoError(f"{path} is damaged: {name} is not what it should be; {REMEDY}")
+        if other := self._other(stored, table, row, column):
+            raise BenoError(f"{path} is of another row, or of the row as it was: {other}: use another folder")
         return stored
 
     def write(self, table: Table, row: Row, column: str, facts: dict[str, Any]) -> None:
@@ -59,8 +61,10 @@ class Cells:
         cell = {"format": FORMAT, "version": VERSION, "smoke": self.smoke, "table": table.name}
         cell |= {"row": row.label, "column": column} | self.data_of(table, row, column) | facts | provenance()
         cell |= {AVERAGED: True} if row.averaged else {}
-        for fault in self._faults(cell, table, row, column):
-            raise BenoError(f"{path} is not written: {fault}")
+        for name in _damaged(cell):
+            raise BenoError(f"{path} is not written: {name} is not what it should be")
+        if other := self._other(cell, table, row, column):
+            raise BenoError(f"{path} is not written: {other}")
         require_folder(path.parent)
         with whole_file_or_none(path) as unfinished:
             unfinished.write_text(json.dumps(cell, indent=1, default=str) + "\n")
@@ -74,30 +78,17 @@ class Cells:
         }
         return json.loads(json.dumps(data))
 
-    def _faults(self, cell: Cell, table: Table, row: Row, column: str) -> Iterator[str]:
-        """What is missing of what a page or a queue asks of a cell, or is of another kind, or of something else."""
-        trained, figures = cell.get("trained"), cell.get("figures")
-        figures = figures if isinstance(figures, dict) else {}
-        predicted = cell.get(PREDICTED, [])
-        right = {f"figures.{name}": _is_number(figures.get(name)) and figures[name] >= 0 for name in FIGURES}
-        right["device"] = "device" not in cell or _is_described(cell["device"])
-        right[PREDICTED] = isinstance(predicted, list) and all(isinstance(values, str) for values in predicted)
-        wrong = [*damaged_training(trained), *(name for name, is_right in right.items() if not is_right)]
-        yield from (f"{name} is not what it should be" for name in wrong)
-        if wrong or trained is None:
-            return
-        config = self.effort.config(row.training)
-        asked: dict[str, Any] = {"model": row.training.model, "seed": row.training.seed, AVERAGED: row.averaged}
-        asked |= {f"setting {name}": value for name, value in self.effort.settings(row.training).items()}
-        asked |= {"samples": self.effort.test_samples, **fixed(asdict(config))}
-        found = {"model": trained["model"], AVERAGED: cell.get(AVERAGED, False)}
-        found |= {f"setting {name}": value for name, value in trained["settings"].items()}
-        found |= {"samples": figures["samples"], **fixed(trained["training"]), "seed": trained["seed"]}
-        if found != asked:
-            yield difference(found, asked)
-        for name, data in self.data_of(table, row, column).items():
-            if cell.get(name) != data:
-                yield f"{name}: {difference(cell.get(name), data)}"
+    def _other(self, cell: Cell, table: Table, row: Row, column: str) -> str:
+        """What it says that a cell of the row would not."""
+        training, trained = row.training, cell["trained"]
+        asked = {"model": training.model, "seed": training.seed, "settings": self.effort.settings(training)}
+        asked |= {"training": fixed(asdict(self.effort.config(training))), AVERAGED: row.averaged}
+        asked |= {"samples": self.effort.test_samples, **self.data_of(table, row, column)}
+        found = {name: trained[name] for name in ("model", "seed", "settings")}
+        found |= {"training": fixed(trained["training"]), AVERAGED: cell.get(AVERAGED, False)}
+        found |= {"samples": cell["figures"]["samples"]}
+        found |= {name: cell.get(name) for name in ("trained_on", "tested_on")}
+        return difference(found, asked)
 
     def curve_path(self, training: Training) -> Path:
         return self.folder / CURVES / f"{training.name}.json"
@@ -142,7 +133,9 @@ class Cells:
         """What a file holds, if it is of the kind, the version and the size of run that it is to be."""
         try:
             stored = json.loads(path.read_text())
-        except (OSError, ValueError) as error:
+        except OSError as error:
+            raise BenoError(f"{path} cannot be read: {error.strerror}") from error
+        except ValueError as error:
             raise BenoError(f"{path} cannot be read: {error}; {REMEDY}") from error
         if not isinstance(stored, dict) or stored.get("format") != form:
             raise BenoError(f"{path} is no {form}")
@@ -178,6 +171,21 @@ def damaged_training(trained: Any) -> Iterator[str]:
     right |= {"stopped": isinstance(facts.get("stopped", False), bool)}
     right |= {name: isinstance(facts.get(name), dict) for name in ("settings", "training")}
     yield from (f"trained.{name}" for name, is_right in right.items() if not is_right)
+    if right["epochs"] and right["best_epoch"] and facts["best_epoch"] > facts["epochs"]:
+        yield "trained.best_epoch"
+
+
+def _damaged(cell: Cell) -> Iterator[str]:
+    """What is missing of what a page or a queue asks of a cell, or is of another kind."""
+    yield from damaged_training(cell.get("trained"))
+    figures: dict[str, Any] = cell["figures"] if isinstance(cell.get("figures"), dict) else {}
+    yield from (f"figures.{name}" for name in FIGURES if not (_is_number(figures.get(name)) and figures[name] >= 0))
+    yield from (name for name in ("trained_on", "tested_on") if not isinstance(cell.get(name), dict))
+    if "device" in cell and not _is_described(cell["device"]):
+        yield "device"
+    predicted = cell.get(PREDICTED, [])
+    if not isinstance(predicted, list) or not all(isinstance(values, str) for values in predicted):
+        yield PREDICTED
 
 
 def as_text(predicted: list[Float[np.ndarray, " _"]]) -> list[str]:

@@ -291,7 +291,7 @@ class Queue:
             with Dataset(path) as dataset:
                 found = replace(dataset.metadata, beno_version=expected.beno_version)
         except BenoError as error:
-            raise BenoError(f"{error}; {REMEDY}") from error
+            raise BenoError(f"{error}; if it is damaged, {REMEDY}") from error
         if found != expected:
             raise BenoError(f"{path} holds other data: {difference(found, expected)}: use another folder")
         return path
@@ -327,7 +327,9 @@ def _is_stopped(cell: Cell) -> bool:
 def _read_done(path: Path, model: str, settings: dict[str, Any], config: TrainingConfig) -> dict[str, Any]:
     try:
         facts = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise BenoError(f"{path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
         raise BenoError(f"{path} cannot be read: {error}; {REMEDY}") from error
     for name in damaged_training(facts):
         raise BenoError(f"{path} is damaged: {name} is not what it should be; {REMEDY}")
