@@ -2,14 +2,13 @@
 
 import errno
 import os
-import signal
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from beno.errors import BenoError
+from beno.interruptions import Handling
 
 
 def require_file_place(path: Path) -> Path:
@@ -58,46 +57,7 @@ def whole_file_or_none(path: Path) -> Iterator[Path]:
             unfinished.unlink(missing_ok=True)
 
 
-class _Handling:
-    """Of interruptions, in the main thread, until it is left."""
-
-    def __init__(self) -> None:
-        self._handlers: dict[signal.Signals, Any] = {}
-
-    def _handle(self, handler: Callable[..., None]) -> None:
-        if threading.current_thread() is threading.main_thread():
-            for sent in (signal.SIGINT, signal.SIGTERM):
-                if callable(signal.getsignal(sent)):
-                    self._handlers[sent] = signal.signal(sent, handler)
-
-    def _leave_to_others(self) -> None:
-        for sent, handler in self._handlers.items():
-            signal.signal(sent, handler)
-
-
-class Interruptions(_Handling):
-    """Remembers an interruption that is lost on its way: NumPy drops whatever is raised while it asks a type for an
-    attribute, which Python 3.11 answers for enums in Python."""
-
-    _asked = False
-
-    def __enter__(self) -> "Interruptions":
-        self._handle(self._interrupt)
-        return self
-
-    def __exit__(self, *details: object) -> None:
-        self._leave_to_others()
-
-    def _interrupt(self, *_: object) -> None:
-        self._asked = True
-        raise KeyboardInterrupt
-
-    def raise_lost(self) -> None:
-        if self._asked:
-            raise KeyboardInterrupt
-
-
-class Sink(_Handling):
+class Sink(Handling):
     """A file for HDF5 to write to, which crashes when a write fails as it closes, on a full disk say.
 
     So this one keeps the first error to itself until it is asked, and lets everything after it pass. An
@@ -111,14 +71,14 @@ class Sink(_Handling):
         self._error: OSError | KeyboardInterrupt | None = None
 
     def __enter__(self) -> "Sink":
-        self._handle(self._interrupt)
+        self.handle(self._interrupt)
         return self
 
     def _interrupt(self, *_: object) -> None:
         self._error = self._error or KeyboardInterrupt()
 
     def __exit__(self, *details: object) -> None:
-        self._leave_to_others()
+        self.leave_to_others()
         if self._lasting:
             self._attempt(lambda: os.fsync(self._file.fileno()))
         self._file.close()

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from beno.dataset import Block, Dataset, Metadata, write
 from beno.errors import BenoError
-from beno.files import Interruptions, require_file_place
+from beno.files import require_file_place
 from beno.finite_volume import solve
+from beno.interruptions import Interruptions
 from beno.random_problems import Family
 from beno.sample import Sample
 

@@ -1,7 +1,8 @@
 """How to train: what a run is told, and the ways that proved themselves."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, is_dataclass
+from typing import Any
 
 from beno.errors import BenoError
 from beno.variety import Variety
@@ -104,3 +105,24 @@ PRESETS = {
         captured=True,
     ),
 }
+
+
+def difference(stored: Any, given: Any) -> str:
+    """What two settings, or sets of them, differ in."""
+    if is_dataclass(stored) and is_dataclass(given):
+        stored, given = asdict(stored), asdict(given)  # type: ignore[arg-type]
+    if not isinstance(stored, dict) or not isinstance(given, dict):
+        return f"{stored}, where {given} is asked for"
+    names = [name for name in {**stored, **given} if stored.get(name) != given.get(name)]
+    return ", ".join(_named(name, stored.get(name), given.get(name)) for name in names)
+
+
+def _named(name: str, stored: Any, given: Any) -> str:
+    sets = isinstance(stored, dict) and isinstance(given, dict)
+    return f"{name}: {difference(stored, given)}" if sets else f"{name} {difference(stored, given)}"
+
+
+def fixed(training: dict[str, Any]) -> dict[str, Any]:
+    """What may not change in the middle of a run. What an older version could not choose yet was the default."""
+    may_change = ("epochs", "checkpoint_every", "captured", "precision")
+    return {n: value for n, value in {**asdict(TrainingConfig()), **training}.items() if n not in may_change}

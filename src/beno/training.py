@@ -8,7 +8,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Collection
-from dataclasses import asdict, dataclass, is_dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -27,7 +27,7 @@ from beno.errors import BenoError
 from beno.files import whole_file_or_none
 from beno.models import MODELS, make_config, make_model, require_model
 from beno.operator import BEST
-from beno.recipe import TrainingConfig
+from beno.recipe import TrainingConfig, difference, fixed
 from beno.scaling import Scales
 from beno.variety import Plan
 
@@ -410,24 +410,3 @@ def _take_weights(network: nn.Module, start: nn.Module) -> None:
     for name, ours in network.state_dict().items():
         ours.zero_()
         ours[tuple(slice(size) for size in theirs[name].shape)] = theirs[name]
-
-
-def difference(stored: Any, given: Any) -> str:
-    """What two settings, or sets of them, differ in."""
-    if is_dataclass(stored) and is_dataclass(given):
-        stored, given = asdict(stored), asdict(given)  # type: ignore[arg-type]
-    if not isinstance(stored, dict) or not isinstance(given, dict):
-        return f"{stored}, where {given} is asked for"
-    names = [name for name in {**stored, **given} if stored.get(name) != given.get(name)]
-    return ", ".join(_named(name, stored.get(name), given.get(name)) for name in names)
-
-
-def _named(name: str, stored: Any, given: Any) -> str:
-    sets = isinstance(stored, dict) and isinstance(given, dict)
-    return f"{name}: {difference(stored, given)}" if sets else f"{name} {difference(stored, given)}"
-
-
-def fixed(training: dict[str, Any]) -> dict[str, Any]:
-    """What may not change in the middle of a run. What an older version could not choose yet was the default."""
-    may_change = ("epochs", "checkpoint_every", "captured", "precision")
-    return {n: value for n, value in {**asdict(TrainingConfig()), **training}.items() if n not in may_change}

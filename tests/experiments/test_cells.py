@@ -65,6 +65,16 @@ def test_a_cell_keeps_the_predictions_that_figures_show(tmp_path):
     assert queue.standing([replace(table, keeps={"4-Corners": 3})]).missing == 0, "they cannot be had any more"
 
 
+RIGHT = "published_fault/FNO, right walls"
+
+
+def found(place):
+    """The table, the row and the column of a cell."""
+    name, label, column = place.split("/")
+    table = TABLES[name]
+    return table, next(row for row in table.rows if row.label == label), column
+
+
 class TestBadInput:
     @pytest.mark.parametrize(
         "change, message",
@@ -127,55 +137,29 @@ class TestBadInput:
     @pytest.mark.parametrize(
         "place, other, message",
         [
-            (("zero_boundary", "MP-PDE", "4-Corners"), ("resolution_64", "MP-PDE", "4-Corners"), "resolution 32"),
-            (("train_4_corners", "FNO", "4-Corners"), ("train_4_corners", "GKN", "4-Corners"), "model fno"),
-            (("ablation", "BENO", "4-Corners"), ("ablation", "BENO w. M", "4-Corners"), "boundary_in_nodes"),
+            ("zero_boundary/MP-PDE/4-Corners", "resolution_64/MP-PDE/4-Corners", "resolution 32"),
+            ("train_4_corners/FNO/4-Corners", "train_4_corners/GKN/4-Corners", "model fno"),
             (
-                ("train_4_corners", "BENO", "No-Corner"),
-                ("train_4_corners", "BENO, mean over symmetries", "No-Corner"),
+                "train_4_corners/BENO/No-Corner",
+                "train_4_corners/BENO, mean over symmetries/No-Corner",
                 "averaged False",
             ),
-            (
-                ("train_4_corners", "harmonic, seed 0", "4-Corners"),
-                ("train_4_corners", "harmonic, seed 1", "4-Corners"),
-                "seed 0",
-            ),
-            (
-                ("published_fault", "FNO, right walls", "4-Corners"),
-                ("published_fault", "FNO, wrong walls", "4-Corners"),
-                "spoilt False",
-            ),
-            (
-                ("published_fault", "FNO, right walls", "4-Corners"),
-                ("published_fault", "FNO, right walls", "4-Corners, wrong walls"),
-                "spoilt False",
-            ),
-            (
-                ("published_fault", "FNO, right walls", "4-Corners"),
-                ("train_4_corners", "FNO", "4-Corners"),
-                "symmetries False",
-            ),
-            (
-                ("published_fault", "BENO, going on, right walls", "4-Corners"),
-                ("published_source", "BENO, going on, right walls", "4-Corners"),
-                "source_amplitude 20.0",
-            ),
+            ("train_4_corners/harmonic, seed 0/4-Corners", "train_4_corners/harmonic, seed 1/4-Corners", "seed 0"),
+            ("ablation/BENO/4-Corners", "ablation/BENO w. M/4-Corners", "boundary_in_nodes"),
+            (f"{RIGHT}/4-Corners", "published_fault/FNO, wrong walls/4-Corners", "spoilt False"),
+            (f"{RIGHT}/4-Corners", f"{RIGHT}/4-Corners, wrong walls", "spoilt False"),
+            (f"{RIGHT}/4-Corners", "train_4_corners/FNO/4-Corners", "symmetries False"),
+            (f"{RIGHT}/4-Corners", "published_source/FNO, right walls/4-Corners", "source_amplitude 20.0"),
         ],
     )
     def test_a_cell_of_another_row(self, tmp_path, place, other, message):
         cells = Cells(tmp_path)
-
-        def found(place):
-            table = TABLES[place[0]]
-            return table, next(row for row in table.rows if row.label == place[1]), place[2]
-
-        table, row, column = found(place)
-        cells.write(table, row, column, facts_of(row, cells.effort))
-        cell = json.loads(cells.path(table, row, column).read_text())
-        cells.write(found(other)[0], found(other)[1], other[2], facts_of(found(other)[1], cells.effort))
-        cells.path(*found(other)).write_text(
-            json.dumps(cell | dict(zip(("table", "row", "column"), other, strict=True)))
-        )
+        for one in (place, other):
+            table, row, column = found(one)
+            cells.write(table, row, column, facts_of(row, cells.effort))
+        of_place = json.loads(cells.path(*found(place)).read_text())
+        says_other = dict(zip(("table", "row", "column"), other.split("/"), strict=True))
+        cells.path(*found(other)).write_text(json.dumps(of_place | says_other))
         with pytest.raises(BenoError, match=f"of another row, .*{message}"):
             cells.read(*found(other))
 

@@ -293,7 +293,7 @@ def test_what_was_trained_otherwise_is_not_taken(filled, tmp_path):
     shutil.copytree(filled / "runs", tmp_path / "runs")
     queue = Queue(tmp_path / "runs", tmp_path / "results", replace(Effort.least(), epochs=3), "cpu")
     (*_, reason) = queue.fill([SMALL], float("inf")).failed
-    assert "epochs 1, not 3" in reason
+    assert "trained with epochs 1, where 3 is asked for" in reason
     done = queue.folder_of(SMALL.rows[0].training) / "done.json"
     whole = json.loads(done.read_text())
     for text in ("{", "{}", json.dumps(whole | {"epochs": "x"})):

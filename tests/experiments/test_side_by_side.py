@@ -11,9 +11,7 @@ import pytest
 
 
 def test_a_process_beside_ends_with_the_one_that_started_it(tmp_path):
-    words = [sys.executable, "-m", "beno", "reproduce", "train_mixed", "--smoke", "--epochs", str(10**6)]
-    words += ["--side-by-side", "2", "--device", "cpu", "--only", "fno", "--only", "mp-pde"]
-    parent = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    parent = two_at_work(tmp_path)
     try:
         beside = the_process_beside(parent, tmp_path)
     finally:
@@ -25,10 +23,7 @@ def test_a_process_beside_ends_with_the_one_that_started_it(tmp_path):
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("when", ["as it starts", "a little later", "at work"])
 def test_an_interruption_of_several_processes_says_so_in_one_line(tmp_path, sent, when):
-    words = [sys.executable, "-m", "beno", "reproduce", "train_mixed", "--smoke", "--epochs", str(10**6)]
-    words += ["--side-by-side", "2", "--device", "cpu", "--only", "fno", "--only", "mp-pde"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    parent = subprocess.Popen(words, cwd=tmp_path, text=True, process_group=0, **pipes)
+    parent = two_at_work(tmp_path)
     children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
     try:
         if when == "at work":
@@ -45,6 +40,14 @@ def test_an_interruption_of_several_processes_says_so_in_one_line(tmp_path, sent
     assert (parent.returncode, said) == (130, "stopped; what is finished is kept\n")
     wait_until(lambda: not any(map(is_running, begun)))
     assert not list(tmp_path.rglob("*.unfinished"))
+
+
+def two_at_work(folder):
+    """For as long as they are let."""
+    words = [sys.executable, "-m", "beno", "reproduce", "train_mixed", "--smoke", "--epochs", str(10**6)]
+    words += ["--side-by-side", "2", "--device", "cpu", "--only", "fno", "--only", "mp-pde"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(words, cwd=folder, text=True, process_group=0, **pipes)
 
 
 def the_process_beside(parent, folder):

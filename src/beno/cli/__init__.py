@@ -11,6 +11,7 @@ from beno.cli.reproduce import reproduce
 from beno.cli.solve import solve
 from beno.cli.train import evaluate, plot, train
 from beno.errors import BenoError
+from beno.interruptions import ignore
 from beno.version import __version__
 
 INTERRUPTED = 130  # what a shell reports for a program stopped by Ctrl-C
@@ -44,8 +45,7 @@ def main() -> None:
     except BenoError as error:
         status = _complain(str(error))
     except (KeyboardInterrupt, typer.Abort):
-        for sent in (signal.SIGINT, signal.SIGTERM):  # once more would only disturb the end
-            signal.signal(sent, signal.SIG_IGN)
+        ignore()
         status = INTERRUPTED
     except OSError as error:
         if error.filename is None:

@@ -45,18 +45,8 @@ def reproduce(
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
 ) -> None:
     """Fill the paper's tables: train what is missing, save each cell as soon as it is known, go on the next time."""
-    from dataclasses import replace
-
     from beno import paper
-    from beno.cli.train import parse_duration
-    from beno.errors import BenoError
-    from beno.experiments import side_by_side
-    from beno.experiments.effort import Effort
-    from beno.experiments.pages import write_pages
-    from beno.experiments.queue import Queue
     from beno.experiments.tables import TABLES
-    from beno.files import require_folder
-    from beno.models import require_model
 
     if names == ["list"]:
         for name, table in TABLES.items():
@@ -64,6 +54,18 @@ def reproduce(
             whose = f", the paper's Table {number}" if number else ""
             typer.echo(f"{name}: {table.title}{whose}; {len(table.rows)} x {len(table.columns)} cells")
         return
+
+    from dataclasses import replace
+
+    from beno.cli.train import parse_duration
+    from beno.errors import BenoError
+    from beno.experiments import side_by_side
+    from beno.experiments.effort import Effort
+    from beno.experiments.pages import write_pages
+    from beno.experiments.queue import Queue
+    from beno.files import require_folder
+    from beno.models import require_model
+
     unknown = set(names) - {"all", *TABLES}
     if unknown:
         raise BenoError(f"there is no table {min(unknown)!r}; there is {', '.join(TABLES)}, all")
@@ -94,15 +96,15 @@ def reproduce(
     for place in (pages, figures):
         if place is not None:  # found out now, and not when all is trained
             require_folder(place)
-    standing, all_filled = queue.standing(chosen), True
     if train:
         processes = min(processes, sum(len(table.rows) for table in chosen))
         standing, all_filled = side_by_side.fill(queue, chosen, limit, processes, typer.echo)
-    now = queue.standing(chosen)
-    unfinished = f", {now.to_go_on} of them by trainings to go on" if now.to_go_on else ""
-    young = f"; {now.young} more have figures, of trainings that have not had enough" if now.young else ""
-    typer.echo(f"{now.cells - now.missing} of {now.cells} cells are filled{unfinished}{young}")
-    if standing.held and now.missing:
+    else:
+        standing, all_filled = queue.standing(chosen), True
+    unfinished = f", {standing.to_go_on} of them by trainings to go on" if standing.to_go_on else ""
+    young = f"; {standing.young} more have figures, of trainings that have not had enough" if standing.young else ""
+    typer.echo(f"{standing.cells - standing.missing} of {standing.cells} cells are filled{unfinished}{young}")
+    if standing.held and standing.missing:
         typer.echo(f"rows left to other processes, which were at them: {standing.held}")
     if pages is not None:
         for path in write_pages(queue.cells, whole, pages):

@@ -14,7 +14,7 @@ from beno.experiments.effort import Effort
 from beno.experiments.tables import Row, Table, Training, testing_seed
 from beno.files import require_folder, whole_file_or_none
 from beno.provenance import provenance
-from beno.training import difference, fixed
+from beno.recipe import difference, fixed
 
 FORMAT, VERSION = "beno-cell", 1
 CURVES, CURVE_FORMAT, CURVE_VERSION = "curves", "beno-curve", 1

@@ -30,8 +30,8 @@ from beno.operator import BEST, LearnedOperator
 from beno.provenance import provenance
 from beno.published import with_published_fault
 from beno.random_problems import Family
-from beno.recipe import TrainingConfig
-from beno.training import STATE, EpochRecord, Outcome, Run, difference, make_fabric, outcome_so_far, read_log
+from beno.recipe import TrainingConfig, difference, fixed
+from beno.training import STATE, EpochRecord, Outcome, Run, make_fabric, outcome_so_far, read_log
 
 DONE, SHARE = "done.json", "share.json"
 SECONDS_BETWEEN_LINES = 60.0  # that tell how a training goes
@@ -333,14 +333,11 @@ def _read_done(path: Path, model: str, settings: dict[str, Any], config: Trainin
         raise BenoError(f"{path} cannot be read: {error}; {REMEDY}") from error
     for name in damaged_training(facts):
         raise BenoError(f"{path} is damaged: {name} is not what it should be; {REMEDY}")
-    # What an older version could not choose yet was the default.
-    stored = {"model": facts["model"], "settings": facts["settings"], **asdict(TrainingConfig()), **facts["training"]}
-    asked = {"model": model, "settings": settings, **asdict(config)}
-    for name, value in asked.items():
-        if name not in ("checkpoint_every", "captured", "precision") and stored.get(name) != value:
-            raise BenoError(
-                f"{path.parent} was trained with {name} {stored.get(name)}, not {value}: use another folder"
-            )
+    stored = {"model": facts["model"], "settings": facts["settings"]}
+    stored |= {"epochs": facts["training"].get("epochs"), **fixed(facts["training"])}
+    asked = {"model": model, "settings": settings, "epochs": config.epochs, **fixed(asdict(config))}
+    if stored != asked:
+        raise BenoError(f"{path.parent} was trained with {difference(stored, asked)}: use another folder")
     return facts
 
 

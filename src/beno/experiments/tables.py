@@ -203,7 +203,7 @@ TABLES = {
             "resolution_64",
             "Trained on 4-Corners at 32², tested at 64², zero boundary values",
             _columns(boundary="zero", resolution=64),
-            (*_all_models(ZERO, "mp-pde"), *TRAINED_WITH_VALUES[1:]),
+            (*_all_models(ZERO, "mp-pde"), *TRAINED_WITH_VALUES[1:]),  # the paper's has no GNN-PDE
             keeps={"4-Corners": 2},
         ),
         Table(
