@@ -4,6 +4,7 @@ Everything that an epoch does follows from (seed, epoch) and the weights before 
 killed and resumed ends where the unbroken one does.
 """
 
+import gc
 import json
 import math
 import time
@@ -178,6 +179,17 @@ class Run:
         if self._board is not None:
             self._board.close()
         return Outcome(self.epoch, self.epoch >= self.config.epochs, self.best, self.seconds)
+
+    def close(self) -> None:
+        """Part from the other processes once all are done; one that just leaves can take the others down.
+
+        Nothing may hold their group any more: its threads end with it, and would abort an interpreter that ends before.
+        """
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            self.fabric.barrier()
+            del self.model
+            torch.distributed.destroy_process_group()
+            gc.collect()
 
     def _train_epoch(self) -> float:
         self.network.train()
@@ -385,13 +397,6 @@ def make_fabric(device: str = "auto") -> Fabric:
     )
     fabric.launch()
     return fabric
-
-
-def close_fabric(fabric: Fabric) -> None:
-    """Part from the other processes once all are done; one that just leaves can take the others down."""
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        fabric.barrier()
-        torch.distributed.destroy_process_group()
 
 
 def _require_fit(origin: Header, wanted: dict[str, Any], may_be_new: Collection[str]) -> None:

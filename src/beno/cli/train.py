@@ -58,7 +58,7 @@ def train(
     from beno.dataset import Dataset
     from beno.errors import BenoError
     from beno.recipe import PRESETS
-    from beno.training import Run, close_fabric, make_fabric
+    from beno.training import Run, make_fabric
 
     preset = preset or ("harmonic" if model == "harmonic" else "fast")
     if preset not in PRESETS:
@@ -87,7 +87,7 @@ def train(
         outcome = run.train(
             lambda record: progress.update(task, completed=record.epoch, description=record.losses), limit
         )
-    close_fabric(fabric)
+    run.close()
     if fabric.is_global_zero:
         typer.echo(
             f"{out}: {outcome.epochs} of {config.epochs} epochs in {outcome.seconds:.0f} s, "
