@@ -10,6 +10,7 @@ import pytest
 from beno.experiments.cells import Cells, is_same_run
 from beno.experiments.effort import GPU_SECONDS, Effort
 from beno.experiments.tables import TABLES
+from beno.paper import number_of
 
 ROOT = Path(__file__).parent.parent
 CELLS = Cells(ROOT / "results" / "tables")
@@ -92,3 +93,23 @@ def test_a_cell_says_how_to_come_by_it(path):
     with_fault = cell["trained_on"]["spoilt"] or cell["tested_on"]["spoilt"]
     limit = 0.05 if trained["model"] == "harmonic" and not with_fault else 10 if lost else 2
     assert 0 <= cell["figures"]["relative_l2"] < limit
+
+
+# Of the paper's tables, as docs/results/reading.md has it.
+LESS_THAN_FIVE_MINUTES = {("ablation", "BENO"), ("ablation", "BENO w. G")}
+OF_THE_PAPER = [
+    (table, row)
+    for table in TABLES.values()
+    for row in table.rows
+    if number_of(table.name) and table.name != "sensitivity" and "trained with values" not in row.label
+]
+
+
+@pytest.mark.parametrize("table, row", OF_THE_PAPER, ids=lambda one: getattr(one, "name", None) or one.label)
+def test_a_row_had_all_its_epochs_or_five_minutes_by_the_clock(table, row):
+    cells = CELLS.of_row(table, row).values()
+    assert len(cells) == len(table.columns)
+    for trained in (cell["trained"] for cell in cells):
+        five_minutes = trained["device"]["gpu"] and trained["seconds"] >= GPU_SECONDS
+        had_them = trained["epochs"] == Effort().config(row.training).epochs or bool(five_minutes)
+        assert had_them != ((table.name, row.label) in LESS_THAN_FIVE_MINUTES)

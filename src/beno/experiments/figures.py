@@ -1,8 +1,10 @@
 """The paper's figures, from the same data, trainings and cells as its tables."""
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import fill
 
 import numpy as np
 from jaxtyping import Float
@@ -22,11 +24,12 @@ from beno.random_problems import Family
 from beno.sample import Sample
 
 FORMATS = (".svg", ".png")
-CONVERGENCE = ("BENO", "FNO", "GNN-PDE")
+CONVERGENCE = ("BENO", "FNO", "GKN")
 
 # Of the first test samples of each column.
 Predictions = dict[str, list[Float[np.ndarray, " _"]]]
 Curve = Mapping[str, list[float]]
+NamedRow = tuple[str, Table, Row]  # by what a figure calls it
 
 
 @dataclass(frozen=True)
@@ -41,10 +44,10 @@ class Comparison:
 COMPARISONS = {
     "predictions_4_corners": Comparison("train_4_corners", ("4-Corners",), "Trained on 4-Corners, tested on 4-Corners"),
     "predictions_64": Comparison(
-        "resolution_64", ("4-Corners",), "Trained on 4-Corners with g = 0 at 32², tested on the like at 64²"
+        "resolution_64", ("4-Corners",), "Trained on 4-Corners at 32², tested on 4-Corners with g = 0 at 64²"
     ),
     "predictions_zero": Comparison(
-        "zero_boundary", ("4-Corners",), "Trained on 4-Corners with g = 0, tested on 4-Corners with g = 0"
+        "zero_boundary", ("4-Corners",), "Trained on 4-Corners, tested on 4-Corners with g = 0"
     ),
     "predictions_other_shapes": Comparison(
         "train_4_corners",
@@ -91,10 +94,15 @@ def _samples_of(queue: Queue, comparison: Comparison, predictions: dict[str, Pre
     for column in comparison.columns:
         for index in range(1 if several else table.keeps[column]):
             sample = _sample(queue.effort.family(table.columns[column]), index)
-            predicted = {label.replace(", ", ",\n"): kept[column][index] for label, kept in predictions.items()}
+            predicted = {_in_lines(label): kept[column][index] for label, kept in predictions.items()}
             if any(values.shape != sample.u.shape for values in predicted.values()):
                 raise BenoError(f"{table.name}, {column} keeps predictions of other samples than sample {index}")
             yield Compared(f"{column}, test sample {index + 1}", sample, predicted)
+
+
+def _in_lines(label: str) -> str:
+    """As narrow as a picture."""
+    return ",\n".join(fill(part, 22) for part in label.split(", "))
 
 
 def plot_convergence(curves: Mapping[str, Curve]) -> Figure:
@@ -131,40 +139,38 @@ def _legend(cells: Cells, table: Table, row: Row) -> str:
 
 
 def _compared(cells: Cells, table: Table, columns: tuple[str, ...]) -> dict[str, Predictions]:
-    """Of the baseline that is best in the table's first column, BENO and, if it is kept, the harmonic operator; nothing
-    if one of the former is not kept."""
-    first = next(iter(table.columns))
-    errors = {
-        row: cell["figures"]["relative_l2"]
-        for row in table.rows
-        if row.training.model in BASELINES and (cell := cells.read(table, row, first))
-    }
-    if not errors:
-        return {}
-    best = min(errors, key=errors.__getitem__)
-    compared = {}
-    for row in [best, *(row for row in table.rows if row.label == "BENO")]:
-        kept = _kept(cells, table, row, columns)
-        if kept is None:
-            return {}
-        compared[row.label] = kept
-    for label, of_table, row in _harmonic_rows(table):
-        kept = _kept(cells, of_table, row, columns)
-        if kept is not None:
-            return {**compared, label: kept}
-    return compared
+    """Of the rows whose predictions are kept, the baseline that is best in the table's first column, the first BENO and
+    the first harmonic operator; nothing without a baseline or without BENO."""
+    baselines = sorted(_rows(table, *BASELINES), key=lambda named: _error(cells, table, named[2]))
+    baseline, beno, harmonic = (
+        _first_kept(cells, named, columns) for named in (baselines, _rows(table, "beno"), _harmonic_rows(table))
+    )
+    return {**baseline, **beno, **harmonic} if baseline and beno else {}
 
 
-def _harmonic_rows(table: Table) -> Iterator[tuple[str, Table, Row]]:
+def _rows(table: Table, *models: str, note: str = "") -> list[NamedRow]:
+    return [(row.label + note, table, row) for row in table.rows if row.training.model in models]
+
+
+def _harmonic_rows(table: Table) -> list[NamedRow]:
     """The table's own, then those trained on mixed shapes, if they were tested on the same samples."""
-    yield from ((row.label, table, row) for row in table.rows if row.training.model == "harmonic")
     mixed = TABLES["train_mixed"]
-    if mixed.columns == table.columns:
-        yield from (
-            (f"{row.label}, trained on mixed shapes", mixed, row)
-            for row in mixed.rows
-            if row.training.model == "harmonic"
-        )
+    others = _rows(mixed, "harmonic", note=", trained on mixed shapes") if mixed.columns == table.columns else []
+    return [*_rows(table, "harmonic"), *others]
+
+
+def _error(cells: Cells, table: Table, row: Row) -> float:
+    """In the table's first column."""
+    cell = cells.read(table, row, next(iter(table.columns)))
+    return cell["figures"]["relative_l2"] if cell else math.inf
+
+
+def _first_kept(cells: Cells, rows: list[NamedRow], columns: tuple[str, ...]) -> dict[str, Predictions]:
+    for label, table, row in rows:
+        kept = _kept(cells, table, row, columns)
+        if kept is not None:
+            return {label: kept}
+    return {}
 
 
 def _kept(cells: Cells, table: Table, row: Row, columns: tuple[str, ...]) -> Predictions | None:
