@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-from beno.experiments import capabilities
 from beno.experiments.cells import Cells
 from beno.experiments.pages import pages as table_pages
 from beno.experiments.tables import TABLES
@@ -197,8 +196,7 @@ def pages() -> dict[str, str]:
     """By file, all but the introduction, which is written by hand."""
     texts = table_pages(Cells(RESULTS / "tables"), list(TABLES.values()))
     of_benchmarks = (zero_shot, harmonic_speed, beno_speed, cpu_training, references)
-    texts |= {f"{page.__name__}.md": page() for page in of_benchmarks}
-    return texts | {"capabilities.md": capabilities.as_markdown()}
+    return texts | {f"{page.__name__}.md": page() for page in of_benchmarks}
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from beno.plotting import (
     plot_comparison,
     plot_prediction,
     plot_samples,
+    save,
 )
 from beno.random_problems import Family
 from beno.sample import Sample
@@ -126,3 +127,10 @@ def test_panels_stand_below_each_other_in_every_file():
             left = [axes.get_position().x0 for axes in panels if axes.get_subplotspec().colspan.start == column]
             np.testing.assert_allclose(left, left[0], atol=1e-3)
             assert len(left) == 4
+
+
+@pytest.mark.parametrize("form", ["svg", "png"])
+def test_the_same_figure_makes_the_same_file(tmp_path, form):
+    for name in ("first", "second"):
+        save(plot_samples([sample_of(4)]), tmp_path / f"{name}.{form}")
+    assert (tmp_path / f"first.{form}").read_bytes() == (tmp_path / f"second.{form}").read_bytes()

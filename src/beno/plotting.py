@@ -243,7 +243,8 @@ def require_picture_place(path: Path) -> str:
 def save(figure: Figure, path: Path) -> None:
     try:
         kind = require_picture_place(path)
-        with whole_file_or_none(path) as unfinished:
-            figure.savefig(unfinished, dpi=130, format=kind)
+        undated = {"Date": None} if kind == "svg" else None  # so that the same figure makes the same file
+        with whole_file_or_none(path) as unfinished, plt.rc_context({"svg.hashsalt": "beno"}):
+            figure.savefig(unfinished, dpi=130, format=kind, metadata=undated)
     finally:
         plt.close(figure)

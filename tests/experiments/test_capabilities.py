@@ -8,7 +8,7 @@ import torch
 
 from beno.checkpoint import Header
 from beno.dataset import Metadata
-from beno.experiments.capabilities import CAPABILITIES, OURS, PAPER, as_markdown
+from beno.experiments.capabilities import CAPABILITIES, OURS, PAPER, as_latex, as_markdown
 from beno.experiments.effort import SMALL
 from beno.geometry import Domain
 from beno.models import MODELS, make_config, make_model
@@ -95,5 +95,7 @@ def test_a_cell(name, capability):
 def test_the_table_is_complete():
     assert set(OURS) == set(MODELS) and set(TESTS) == set(CAPABILITIES)
     assert set(PAPER) == set(MODELS) - {"harmonic"}
-    page = as_markdown()
+    page, latex = as_markdown(), as_latex()
     assert page.count("✓ / ✓") + page.count("✗ / ✓") + page.count("✓ / ✗") + page.count("- / ✓") == 30
+    assert latex.count(r"$\checkmark$") + latex.count(r"$\times$") == page.count("✓") + page.count("✗") == 55
+    assert not {"✓", "✗"} & set(latex)

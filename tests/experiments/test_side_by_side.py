@@ -9,6 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from beno.experiments.side_by_side import fitting
+
+
+@pytest.mark.parametrize("free, cores, fit", [(138, 16, 9), (138, 4, 4), (31, 16, 2), (14, 16, 1), (138, None, 1)])
+def test_as_many_run_beside_each_other_as_fit_a_gpu(monkeypatch, free, cores, fit):
+    monkeypatch.setattr("torch.cuda.mem_get_info", lambda: (free * 2**30, 140 * 2**30))
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    assert fitting("cuda") == fit
+    assert fitting("cpu") == 1
+
 
 def test_a_process_beside_ends_with_the_one_that_started_it(tmp_path):
     parent = two_at_work(tmp_path)

@@ -25,7 +25,10 @@ def reproduce(
     ] = None,
     time_limit: Annotated[str | None, typer.Option(help="Stop cleanly after so long; the next time goes on.")] = None,
     smoke: Annotated[bool, typer.Option("--smoke", help="All of it with tiny sizes, to see that it runs.")] = False,
-    processes: Annotated[int, typer.Option("--side-by-side", help="How many trainings share the device.", min=1)] = 1,
+    processes: Annotated[
+        int | None,
+        typer.Option("--side-by-side", help="How many trainings share the device; else as many as fit a GPU.", min=1),
+    ] = None,
     epochs: Annotated[int | None, typer.Option(help="Of each training, at most; else 1000.", min=1)] = None,
     only: Annotated[list[str] | None, typer.Option(help="Rows of this model alone, as beno; may be repeated.")] = None,
     test_unfinished: Annotated[
@@ -97,7 +100,8 @@ def reproduce(
         if place is not None:  # found out now, and not when all is trained
             require_folder(place)
     if train:
-        processes = min(processes, sum(len(table.rows) for table in chosen))
+        fitting = 1 if smoke else side_by_side.fitting(queue.device_name)
+        processes = min(processes or fitting, sum(len(table.rows) for table in chosen))
         standing, all_filled = side_by_side.fill(queue, chosen, limit, processes, typer.echo)
     else:
         standing, all_filled = queue.standing(chosen), True

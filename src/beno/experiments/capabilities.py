@@ -29,6 +29,11 @@ PAPER = {
 OURS = {model: set(CAPABILITIES) for model in ("gkn", "fno", "gnn-pde", "mp-pde", "beno", "harmonic")}
 
 
+def pages() -> dict[str, str]:
+    """By the names of the files."""
+    return {"capabilities.md": as_markdown(), "capabilities.tex": as_latex()}
+
+
 def as_markdown() -> str:
     lines = [
         "# What each method can do",
@@ -46,10 +51,28 @@ def as_markdown() -> str:
         "| --- " * (len(CAPABILITIES) + 1) + "|",
     ]
     for model, can in OURS.items():
-        marks = [f"{_mark(PAPER.get(model), name)} / {_mark(can, name)}" for name in CAPABILITIES]
-        lines.append(f"| {model} | " + " | ".join(marks) + " |")
+        lines.append(f"| {model} | " + " | ".join(_marks(model, can)) + " |")
     lines += ["| *tested by* | " + " | ".join(tested for _, tested in CAPABILITIES.values()) + " |", ""]
     return "\n".join(lines)
+
+
+def as_latex() -> str:
+    lines = [
+        "% needs the packages booktabs and amssymb; the paper's mark, and that of the model here",
+        rf"\begin{{tabular}}{{l*{{{len(CAPABILITIES)}}}{{p{{2.4cm}}}}}}",
+        r"\toprule",
+        " & ".join(["", *(asked for asked, _ in CAPABILITIES.values())]) + r" \\",
+        r"\midrule",
+    ]
+    for model, can in OURS.items():
+        marks = " & ".join([model, *_marks(model, can)]) + r" \\"
+        lines.append(marks.replace("✓", r"$\checkmark$").replace("✗", r"$\times$"))
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
+
+
+def _marks(model: str, can: set[str]) -> list[str]:
+    """The paper's, then ours."""
+    return [f"{_mark(PAPER.get(model), name)} / {_mark(can, name)}" for name in CAPABILITIES]
 
 
 def _mark(can: set[str] | None, name: str) -> str:

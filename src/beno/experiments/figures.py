@@ -1,6 +1,5 @@
 """The paper's figures, from the same data, trainings and cells as its tables."""
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +28,6 @@ CONVERGENCE = ("BENO", "FNO", "GKN")
 # Of the first test samples of each column.
 Predictions = dict[str, list[Float[np.ndarray, " _"]]]
 Curve = Mapping[str, list[float]]
-NamedRow = tuple[str, Table, Row]  # by what a figure calls it
 
 
 @dataclass(frozen=True)
@@ -44,11 +42,9 @@ class Comparison:
 COMPARISONS = {
     "predictions_4_corners": Comparison("train_4_corners", ("4-Corners",), "Trained on 4-Corners, tested on 4-Corners"),
     "predictions_64": Comparison(
-        "resolution_64", ("4-Corners",), "Trained on 4-Corners at 32², tested on 4-Corners with g = 0 at 64²"
+        "resolution_64", ("4-Corners",), "Tested on 4-Corners with g = 0 at 64², trained at 32²"
     ),
-    "predictions_zero": Comparison(
-        "zero_boundary", ("4-Corners",), "Trained on 4-Corners, tested on 4-Corners with g = 0"
-    ),
+    "predictions_zero": Comparison("zero_boundary", ("4-Corners",), "Tested on 4-Corners with g = 0"),
     "predictions_other_shapes": Comparison(
         "train_4_corners",
         ("3-Corners", "2-Corners", "1-Corner", "No-Corner"),
@@ -102,7 +98,7 @@ def _samples_of(queue: Queue, comparison: Comparison, predictions: dict[str, Pre
 
 def _in_lines(label: str) -> str:
     """As narrow as a picture."""
-    return ",\n".join(fill(part, 22) for part in label.split(", "))
+    return ",\n".join(fill(part, 24) for part in label.split(", "))
 
 
 def plot_convergence(curves: Mapping[str, Curve]) -> Figure:
@@ -139,45 +135,45 @@ def _legend(cells: Cells, table: Table, row: Row) -> str:
 
 
 def _compared(cells: Cells, table: Table, columns: tuple[str, ...]) -> dict[str, Predictions]:
-    """Of the rows whose predictions are kept, the baseline that is best in the table's first column, the first BENO and
-    the first harmonic operator; nothing without a baseline or without BENO."""
-    baselines = sorted(_rows(table, *BASELINES), key=lambda named: _error(cells, table, named[2]))
-    baseline, beno, harmonic = (
-        _first_kept(cells, named, columns) for named in (baselines, _rows(table, "beno"), _harmonic_rows(table))
-    )
-    return {**baseline, **beno, **harmonic} if baseline and beno else {}
-
-
-def _rows(table: Table, *models: str, note: str = "") -> list[NamedRow]:
-    return [(row.label + note, table, row) for row in table.rows if row.training.model in models]
-
-
-def _harmonic_rows(table: Table) -> list[NamedRow]:
-    """The table's own, then those trained on mixed shapes, if they were tested on the same samples."""
-    mixed = TABLES["train_mixed"]
-    others = _rows(mixed, "harmonic", note=", trained on mixed shapes") if mixed.columns == table.columns else []
-    return [*_rows(table, "harmonic"), *others]
-
-
-def _error(cells: Cells, table: Table, row: Row) -> float:
-    """In the table's first column."""
-    cell = cells.read(table, row, next(iter(table.columns)))
-    return cell["figures"]["relative_l2"] if cell else math.inf
-
-
-def _first_kept(cells: Cells, rows: list[NamedRow], columns: tuple[str, ...]) -> dict[str, Predictions]:
-    for label, table, row in rows:
-        kept = _kept(cells, table, row, columns)
-        if kept is not None:
-            return {label: kept}
+    """Of the rows whose predictions are kept: the baseline that is best on these columns, BENO trained on the same
+    family, and a harmonic operator if there is one; nothing without the former two."""
+    kept = _kept(cells, table, columns)
+    benos = [row for row in kept if row.training.model == "beno"]
+    baselines = [row for row in kept if row.training.model in BASELINES]
+    for baseline in sorted(baselines, key=lambda row: _error(cells, table, row, columns)):
+        for beno in benos:
+            if beno.training.family == baseline.training.family:
+                compared = {row.label: kept[row] for row in (baseline, beno)}
+                return compared | _harmonic(cells, table, columns)
     return {}
 
 
-def _kept(cells: Cells, table: Table, row: Row, columns: tuple[str, ...]) -> Predictions | None:
-    """What is kept of a row's predictions, if it is kept for all of the columns."""
-    kept = {column: predictions_of(cell) for column in columns if (cell := cells.read(table, row, column))}
-    complete = all(len(kept.get(column, [])) == table.keeps[column] for column in columns)
-    return kept if complete else None
+def _harmonic(cells: Cells, table: Table, columns: tuple[str, ...]) -> dict[str, Predictions]:
+    """The table's own, or that trained on mixed shapes, if it was tested on the same samples."""
+    mixed = TABLES["train_mixed"]
+    places = {table.name: (table, "")}
+    if mixed.columns == table.columns:
+        places.setdefault(mixed.name, (mixed, ", trained on mixed shapes"))
+    for of_table, note in places.values():
+        for row, predictions in _kept(cells, of_table, columns).items():
+            if row.training.model == "harmonic":
+                return {row.label + note: predictions}
+    return {}
+
+
+def _kept(cells: Cells, table: Table, columns: tuple[str, ...]) -> dict[Row, Predictions]:
+    """What is kept of the rows' predictions, where it is for all of the columns."""
+    kept = {}
+    for row in table.rows:
+        of_row = {column: predictions_of(cell) for column in columns if (cell := cells.read(table, row, column))}
+        if all(len(of_row.get(column, [])) == table.keeps[column] for column in columns):
+            kept[row] = of_row
+    return kept
+
+
+def _error(cells: Cells, table: Table, row: Row, columns: tuple[str, ...]) -> float:
+    of_row = cells.of_row(table, row)
+    return sum(of_row[column]["figures"]["relative_l2"] for column in columns) / len(columns)
 
 
 def _sample(family: Family, index: int) -> Sample:

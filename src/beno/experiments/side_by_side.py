@@ -17,6 +17,16 @@ from beno.experiments.queue import Queue, Standing
 from beno.experiments.tables import Table
 from beno.interruptions import Held, ignore, let_through
 
+LARGEST = 15 * 2**30  # bytes of a GPU that the largest training takes, GKN's on mixed shapes
+
+
+def fitting(device: str) -> int:
+    """How many trainings fit beside each other: in what a GPU has left, a core for each; a CPU's cores work at one."""
+    if device != "cuda":
+        return 1
+    free, _ = torch.cuda.mem_get_info()
+    return max(1, min(free // LARGEST, os.cpu_count() or 1))
+
 
 def fill(
     queue: Queue, tables: list[Table], time_limit: float, processes: int, say: Callable[[str], None]
