@@ -44,6 +44,7 @@ OTHER_RUNS = {
     ("ablation", "BENO w/o. D"),
     ("ablation", "BENO w. E"),
     ("train_4_corners", "GNN-PDE"),
+    ("train_4_corners", "MP-PDE"),
     ("zero_boundary", "GNN-PDE, trained with values on the walls"),
     ("zero_boundary", "BENO"),
     ("zero_boundary", "MP-PDE"),
