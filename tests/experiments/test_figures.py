@@ -71,6 +71,32 @@ def test_rows_whose_predictions_are_not_kept_give_way_to_others(queue):
     assert list(_compared(queue.cells, table, columns)) == ["MP-PDE", "BENO", "harmonic"]
 
 
+def test_the_best_is_so_on_the_columns_that_are_shown(queue):
+    keep(queue, TABLE, ROWS["BENO, the paper's equations"], 0.01, 1e-2)
+    keep(queue, TABLE, ROWS["BENO"], 0.1, 1e-1)
+    keep(queue, TABLE, ROWS["GKN"], 0.05, 1e-2)
+    keep(queue, TABLE, ROWS["FNO"], 0.2, 1e-2)
+    better = {"figures": ERRORS | {"relative_l2": 0.02}}
+    queue.cells.write(TABLE, ROWS["FNO"], "4-Corners", queue.cells.read(TABLE, ROWS["FNO"], "4-Corners") | better)
+    assert list(_compared(queue.cells, TABLE, ("4-Corners",))) == ["FNO", "BENO"]
+    others = ("3-Corners", "No-Corner")
+    assert list(_compared(queue.cells, TABLE, others)) == ["GKN", "BENO"]
+    assert list(_compared(queue.cells, TABLE, ("4-Corners", *others))) == ["GKN", "BENO"], "in the mean"
+    one = queue.cells.read(TABLE, ROWS["GKN"], "No-Corner")
+    queue.cells.write(TABLE, ROWS["GKN"], "No-Corner", one | {PREDICTED: one[PREDICTED][:1]})
+    assert list(_compared(queue.cells, TABLE, others)) == ["FNO", "BENO"], "one prediction of two is not enough"
+    assert list(_compared(queue.cells, TABLE, ("3-Corners",))) == ["GKN", "BENO"]
+
+
+def test_a_harmonic_operator_of_other_samples_is_not_compared(queue):
+    table = TABLES["zero_boundary"]
+    rows = {row.label: row for row in table.rows}
+    keep(queue, table, rows["MP-PDE"], 0.03, 1e-2)
+    keep(queue, table, rows["BENO"], 0.1, 1e-2)
+    keep(queue, TABLES["train_mixed"], HARMONIC, 0.001, 1e-3)
+    assert list(_compared(queue.cells, table, ("4-Corners",))) == ["MP-PDE", "BENO"]
+
+
 def test_errors_on_all_shapes_share_one_scale(queue):
     keep(queue, TABLE, ROWS["FNO"], 0.02, 1e-2)
     keep(queue, TABLE, ROWS["BENO"], 0.1, 1e-1)
@@ -95,6 +121,9 @@ def test_a_legend_names_a_curve_of_another_run(queue):
     assert list(curves) == ["BENO", "FNO", "GKN, another run of 238 epochs"]
     figure = plot_convergence(curves)
     assert [text.get_text() for text in figure.legends[0].get_texts()] == list(curves)
+    training, validation = figure.axes
+    for axes, drawn in ((training, [1, 1 / 2]), (validation, [50, 25])):
+        assert len(axes.lines) == 3 and all(list(line.get_ydata()) == drawn for line in axes.lines)
     plt.close(figure)
 
 
@@ -108,7 +137,9 @@ def test_figures_need_no_weights(tmp_path):
         shown = re.findall("<!-- (.*) -->", (root / "docs" / "figures" / f"{name}.svg").read_text())
         titles = [text for axes in figure.axes for text in (axes.title, axes.xaxis.label, axes.yaxis.label)]
         legends = [text for legend in figure.legends for text in legend.get_texts()]
+        above = [part.get_suptitle() for part in (figure, *figure.subfigs)]
         lines = [line for text in (*titles, *legends) for line in text.get_text().splitlines()]
+        lines += [line for text in above for line in text.splitlines()]
         assert lines and set(lines) <= set(shown), f"{name} is to be drawn again"
 
 

@@ -8,8 +8,12 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
+from beno.cli.reproduce import reproduce
 from beno.experiments.side_by_side import fitting
+
+RESULTS = Path(__file__).parents[2] / "results" / "tables"
 
 
 @pytest.mark.parametrize("free, cores, fit", [(138, 16, 9), (138, 4, 4), (31, 16, 2), (14, 16, 1), (138, None, 1)])
@@ -18,6 +22,34 @@ def test_as_many_run_beside_each_other_as_fit_a_gpu(monkeypatch, free, cores, fi
     monkeypatch.setattr("os.cpu_count", lambda: cores)
     assert fitting("cuda") == fit
     assert fitting("cpu") == 1
+
+
+def test_a_gpu_that_cannot_tell_what_it_has_left_is_for_one(monkeypatch):
+    def too_full():
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr("torch.cuda.mem_get_info", too_full)
+    assert fitting("cuda") == 1
+
+
+@pytest.mark.parametrize(
+    "asked, fit, started", [(None, 3, 3), (2, 3, 2), (5, 1, 5), (99, 9, 12), (None, 99, 12)], ids=str
+)
+def test_no_more_processes_than_fit_or_were_asked_for_or_have_a_row(monkeypatch, tmp_path, asked, fit, started):
+    begun = []
+
+    def fill(queue, tables, time_limit, processes, say):
+        begun.append(processes)
+        return queue.standing(tables), True
+
+    monkeypatch.setattr("beno.experiments.side_by_side.fill", fill)
+    monkeypatch.setattr("beno.experiments.side_by_side.fitting", lambda device: fit)
+    tables = ["train_mixed", "resolution_64"]
+    reproduce(tables, folder=tmp_path / "runs", results=tmp_path / "cells", processes=asked, device="cpu")
+    filled = {"folder": tmp_path / "runs", "results": RESULTS, "device": "cpu", "only": ["harmonic"]}
+    reproduce(["train_mixed"], processes=asked, **filled)
+    reproduce(tables, folder=tmp_path / "runs", smoke=True, device="cpu")
+    assert begun == [started, 1, 1], "with results that are filled, or in small, one"
 
 
 def test_a_process_beside_ends_with_the_one_that_started_it(tmp_path):

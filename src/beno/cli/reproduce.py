@@ -101,7 +101,7 @@ def reproduce(
             require_folder(place)
     if train:
         fitting = 1 if smoke else side_by_side.fitting(queue.device_name)
-        processes = min(processes or fitting, sum(len(table.rows) for table in chosen))
+        processes = max(1, min(processes or fitting, queue.standing(chosen).rows))
         standing, all_filled = side_by_side.fill(queue, chosen, limit, processes, typer.echo)
     else:
         standing, all_filled = queue.standing(chosen), True

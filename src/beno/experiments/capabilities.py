@@ -45,7 +45,7 @@ def as_markdown() -> str:
         "appendix gives to the baselines, each takes any shape and any g; none has weights that depend on the grid;",
         "and between its points any answer can be interpolated. To take another grid or shape is not to be right on",
         "it: how far each is off there is what sets them apart: [4-Corners](train_4_corners.md), [whole",
-        "squares](train_no_corner.md), [64²](resolution_64.md), [how to read them](reading.md).",
+        "squares](train_no_corner.md), [64²](resolution_64.md).",
         "",
         "| | " + " | ".join(asked for asked, _ in CAPABILITIES.values()) + " |",
         "| --- " * (len(CAPABILITIES) + 1) + "|",

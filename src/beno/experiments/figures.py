@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
-from matplotlib.ticker import StrMethodFormatter
+from matplotlib.ticker import LogLocator, StrMethodFormatter
 
 from beno.errors import BenoError
 from beno.experiments.cells import Cells, is_same_run, predictions_of
@@ -40,7 +40,9 @@ class Comparison:
 
 
 COMPARISONS = {
-    "predictions_4_corners": Comparison("train_4_corners", ("4-Corners",), "Trained on 4-Corners, tested on 4-Corners"),
+    "predictions_4_corners": Comparison(
+        "train_4_corners", ("4-Corners",), "Tested on 4-Corners; trained on 4-Corners unless it says otherwise"
+    ),
     "predictions_64": Comparison(
         "resolution_64", ("4-Corners",), "Tested on 4-Corners with g = 0 at 64², trained at 32²"
     ),
@@ -48,7 +50,7 @@ COMPARISONS = {
     "predictions_other_shapes": Comparison(
         "train_4_corners",
         ("3-Corners", "2-Corners", "1-Corner", "No-Corner"),
-        "Trained on 4-Corners, tested on shapes with fewer corners cut",
+        "Tested on shapes with fewer corners cut; trained on 4-Corners unless it says otherwise",
     ),
 }
 FIGURES = ("samples", "graphs", *COMPARISONS, "branches", "convergence")
@@ -91,8 +93,10 @@ def _samples_of(queue: Queue, comparison: Comparison, predictions: dict[str, Pre
         for index in range(1 if several else table.keeps[column]):
             sample = _sample(queue.effort.family(table.columns[column]), index)
             predicted = {_in_lines(label): kept[column][index] for label, kept in predictions.items()}
-            if any(values.shape != sample.u.shape for values in predicted.values()):
-                raise BenoError(f"{table.name}, {column} keeps predictions of other samples than sample {index}")
+            for label, kept in predictions.items():
+                if kept[column][index].shape != sample.u.shape:
+                    of_row = f"{table.name}, {label}, {column}"
+                    raise BenoError(f"{of_row} keeps predictions of other samples than sample {index}")
             yield Compared(f"{column}, test sample {index + 1}", sample, predicted)
 
 
@@ -108,6 +112,7 @@ def plot_convergence(curves: Mapping[str, Curve]) -> Figure:
         axes[1].plot(curve["epoch"], 100 * np.array(curve["validation_relative_l2"]), label=label, linewidth=1)
     axes[0].set(title="training", xlabel="epoch", ylabel="loss, mean square of the scaled u", yscale="log")
     axes[1].set(title="validation", xlabel="epoch", ylabel="relative L2, %", yscale="log")
+    axes[1].yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes[1].yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     for axis in axes:
         axis.grid(alpha=0.3)
@@ -129,7 +134,7 @@ def _legend(cells: Cells, table: Table, row: Row) -> str:
     """Says whether a curve is of another run than the figures in the table."""
     trained = cells.trained_of_curve(row.training)
     in_table = [cell["trained"] for cell in cells.of_row(table, row).values()]
-    if all(is_same_run(trained, other) for other in in_table):
+    if in_table and all(is_same_run(trained, other) for other in in_table):
         return row.label
     return f"{row.label}, another run of {trained['epochs']} epochs"
 

@@ -177,7 +177,7 @@ def as_latex(table: Table, known: Known) -> str:
     if any(DAGGER in of_row for of_row in epochs.values()):
         lines += [
             r"\midrule",
-            line(f"{DAGGER}: to go on, fewer epochs and a smaller share of the device than its terms"),
+            line(f"{DAGGER}: to go on, neither all its epochs nor, on a GPU, five minutes of it"),
         ]
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
 

@@ -43,6 +43,7 @@ class Standing:
 
     cells: int
     missing: int
+    rows: int = 0  # that lack any
     to_go_on: int = 0  # cells of trainings that have had what they get for now
     young: int = 0  # of those that are missing, such as have figures of a training that has had less
     held: int = 0  # rows that another process is at
@@ -84,9 +85,11 @@ class Queue:
     def standing(self, tables: list[Table]) -> Standing:
         rows = [(table, row) for table in tables for row in table.rows]
         every = sum(len(table.columns) for table, _ in rows)
-        filled = [cell for table, row in rows for cell in self._final(table, row).values()]
+        final = [(table, self._final(table, row)) for table, row in rows]
+        filled = [cell for _, of_row in final for cell in of_row.values()]
+        lacking = sum(len(of_row) < len(table.columns) for table, of_row in final)
         any_figures = sum(len(self.cells.of_row(table, row)) for table, row in rows)
-        return Standing(every, every - len(filled), sum(map(_is_stopped, filled)), any_figures - len(filled))
+        return Standing(every, every - len(filled), lacking, sum(map(_is_stopped, filled)), any_figures - len(filled))
 
     def _final(self, table: Table, row: Row) -> dict[str, Cell]:
         """Cells of a training that has ended, or has had what it gets for now, by column."""

@@ -24,7 +24,10 @@ def fitting(device: str) -> int:
     """How many trainings fit beside each other: in what a GPU has left, a core for each; a CPU's cores work at one."""
     if device != "cuda":
         return 1
-    free, _ = torch.cuda.mem_get_info()
+    try:
+        free, _ = torch.cuda.mem_get_info()
+    except RuntimeError:  # too full even to tell, which the training itself will say
+        return 1
     return max(1, min(free // LARGEST, os.cpu_count() or 1))
 
 
