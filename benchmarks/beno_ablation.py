@@ -16,14 +16,14 @@ from record import record
 from rich.console import Console
 from rich.table import Table
 
-from beno.dataset import Dataset
-from beno.evaluation import evaluate
-from beno.experiments.tables import ABLATIONS, AUTHORS_SETTINGS
-from beno.making import make
-from beno.operator import LearnedOperator
-from beno.random_problems import Family
-from beno.recipe import PRESETS
-from beno.training import Run
+from beno.datasets.dataset import Dataset
+from beno.datasets.making import make
+from beno.evaluation.evaluation import evaluate
+from beno.learned.operator import LearnedOperator
+from beno.paper.tables import ABLATIONS, AUTHORS_SETTINGS
+from beno.problems.families import Family
+from beno.training.config import PRESETS
+from beno.training.loop import Run
 
 TRAINING_SEED, TEST_SEED, TEST_SAMPLES = 0, 100, 200
 ENDS_OF_CYCLES = (16, 48, 112, 240, 496)

@@ -15,12 +15,12 @@ import numpy as np
 import torch
 from record import record
 
-from beno.dataset import Dataset
-from beno.making import make
+from beno.datasets.dataset import Dataset
+from beno.datasets.making import make
 from beno.models.beno import BENOConfig
-from beno.random_problems import Family
-from beno.recipe import PRESETS
-from beno.training import Run, make_fabric
+from beno.problems.families import Family
+from beno.training.config import PRESETS
+from beno.training.loop import Run, make_fabric
 
 # The authors' code on one H200 with the paper's list of parameters, ms a sample.
 AUTHORS_TRAINING, AUTHORS_INFERENCE = 72.5, 18.6

@@ -16,11 +16,11 @@ from record import record
 from rich.console import Console
 from rich.table import Table
 
-from beno.dataset import Dataset
-from beno.making import make
-from beno.random_problems import Family
-from beno.recipe import PRESETS
-from beno.training import EpochRecord, Run
+from beno.datasets.dataset import Dataset
+from beno.datasets.making import make
+from beno.problems.families import Family
+from beno.training.config import PRESETS
+from beno.training.loop import EpochRecord, Run
 
 SETTINGS = {"residual": True, "layer_norm": True, "width": 32, "steps": 3}
 VARIANTS = {"dirichlet": {}, "neumann": {}, "neumann, no symmetries": {"symmetries": False}}

@@ -18,14 +18,14 @@ from record import record
 from rich.console import Console
 from rich.table import Table
 
-from beno.dataset import Dataset
-from beno.device import multiplies_in_half
-from beno.experiments.tables import AUTHORS_SETTINGS
-from beno.making import make
+from beno.datasets.dataset import Dataset
+from beno.datasets.making import make
 from beno.models import MODELS
-from beno.random_problems import Family
-from beno.recipe import PRESETS
-from beno.training import Run
+from beno.nn.device import multiplies_in_half
+from beno.paper.tables import AUTHORS_SETTINGS
+from beno.problems.families import Family
+from beno.training.config import PRESETS
+from beno.training.loop import Run
 
 WAYS = {"single, whole": ("32-true", False), "half, whole": ("bf16-mixed", False), "half, pieces": ("bf16-mixed", True)}
 

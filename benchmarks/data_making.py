@@ -16,9 +16,9 @@ from record import record
 from rich.console import Console
 from rich.table import Table
 
-from beno.finite_volume import Direct, assemble
-from beno.making import make
-from beno.random_problems import Family
+from beno.datasets.making import make
+from beno.problems.families import Family
+from beno.solvers.finite_volumes import Direct, assemble
 
 CORNERS = (4, "mixed", 0)
 GOAL = 2.0

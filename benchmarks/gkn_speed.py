@@ -15,14 +15,14 @@ from rich.console import Console
 from rich.table import Table
 from torch.nn import functional
 
-from beno.batch import Batch
-from beno.finite_volume import solve
+from beno.batches.graphs import Batch
+from beno.datasets.records import Sample
+from beno.datasets.scales import Scales
 from beno.models.gkn import GKN, GKNConfig
 from beno.models.nodes import node_features
 from beno.nn.segments import to_edges, to_nodes
-from beno.random_problems import Family
-from beno.sample import Sample
-from beno.scaling import Scales
+from beno.problems.families import Family
+from beno.solvers.finite_volumes import solve
 
 
 def with_matrices(model: GKN, batch: Batch) -> torch.Tensor:

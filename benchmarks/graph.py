@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.table import Table
 from scipy.spatial import Delaunay, cKDTree
 
-from beno.geometry import Domain
-from beno.graph import build_graph
-from beno.random_problems import Family
+from beno.batches.delaunay import build_graph
+from beno.geometry.grid import Domain
+from beno.problems.families import Family
 
 GOAL_SECONDS = 0.3
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 from record import record
 
-from beno.checkpoint import cast_to_half
-from beno.finite_volume import solve
-from beno.metrics import relative_l2
-from beno.operator import LearnedOperator
-from beno.random_problems import Family
-from beno.sample import Sample
+from beno.datasets.records import Sample
+from beno.evaluation.metrics import relative_l2
+from beno.learned.checkpoints import cast_to_half
+from beno.learned.operator import LearnedOperator
+from beno.problems.families import Family
+from beno.solvers.finite_volumes import solve
 
 SEED = 300
 

@@ -18,19 +18,19 @@ import torch
 from record import record
 from scipy.spatial import cKDTree
 
-from beno.dataset import Dataset
-from beno.dense import DenseCohort
-from beno.device import choose_device
-from beno.finite_volume import Direct, Multigrid, assemble, solve
-from beno.geometry import Domain
-from beno.making import make
-from beno.metrics import relative_l2
-from beno.problem import poisson
-from beno.random_problems import Family
-from beno.recipe import PRESETS
-from beno.sample import Sample
-from beno.shipped import load
-from beno.training import Run, make_fabric
+from beno.batches.panels import DenseCohort
+from beno.datasets.dataset import Dataset
+from beno.datasets.making import make
+from beno.datasets.records import Sample
+from beno.evaluation.metrics import relative_l2
+from beno.geometry.grid import Domain
+from beno.learned.shipped import load
+from beno.nn.device import choose_device
+from beno.problems.families import Family
+from beno.problems.problem import poisson
+from beno.solvers.finite_volumes import Direct, Multigrid, assemble, solve
+from beno.training.config import PRESETS
+from beno.training.loop import Run, make_fabric
 
 
 def seconds(action, repeats: int = 10, warm_up: int = 2) -> float:

@@ -9,9 +9,9 @@ from record import record
 from rich.console import Console
 from rich.table import Table
 
-from beno.dataset import Dataset
-from beno.making import make
-from beno.random_problems import Family
+from beno.datasets.dataset import Dataset
+from beno.datasets.making import make
+from beno.problems.families import Family
 
 MOST_GROWTH = 0.1  # of the peak, from the fewest samples to the most
 

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from beno.provenance import provenance
+from beno.support.provenance import provenance
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results"

@@ -13,20 +13,20 @@ from record import record
 from rich.console import Console
 from rich.table import Table
 
-from beno.checkpoint import Header
-from beno.dataset import Metadata
-from beno.experiments.tables import TRAINING_SEED, testing_seed
-from beno.finite_volume import solve
-from beno.metrics import relative_l2
+from beno.datasets.dataset import Metadata
+from beno.datasets.published import with_published_fault
+from beno.datasets.records import Sample
+from beno.datasets.scales import Scales
+from beno.evaluation.metrics import relative_l2
+from beno.learned.checkpoints import Header
+from beno.learned.operator import LearnedOperator
 from beno.models import make_config, make_model
-from beno.models.harmonic import HarmonicConfig
-from beno.operator import LearnedOperator
-from beno.paper import COLUMNS
-from beno.problem import Problem
-from beno.published import with_published_fault
-from beno.random_problems import Family
-from beno.sample import Sample
-from beno.scaling import Scales
+from beno.models.harmonic.model import HarmonicConfig
+from beno.paper.reported import COLUMNS
+from beno.paper.tables import TRAINING_SEED, testing_seed
+from beno.problems.families import Family
+from beno.problems.problem import Problem
+from beno.solvers.finite_volumes import solve
 
 SAMPLES = 100
 FAMILIES = {

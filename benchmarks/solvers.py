@@ -18,8 +18,8 @@ from record import record
 from rich.console import Console
 from rich.table import Table
 
-from beno.finite_volume import Direct, GaussSeidel, Method, Multigrid, System, assemble, solve
-from beno.random_problems import Family
+from beno.problems.families import Family
+from beno.solvers.finite_volumes import Direct, GaussSeidel, Method, Multigrid, System, assemble, solve
 
 TOLERANCE = 1e-8
 MEMORY_GOAL = 1024.0  # MiB, for multigrid on the largest grid

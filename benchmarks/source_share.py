@@ -3,8 +3,8 @@
 import numpy as np
 from record import record
 
-from beno.finite_volume import solve
-from beno.random_problems import EQUATIONS, Family
+from beno.problems.families import EQUATIONS, Family
+from beno.solvers.finite_volumes import solve
 
 SEED, SAMPLES = 1, 200
 

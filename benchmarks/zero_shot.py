@@ -10,13 +10,13 @@ import argparse
 import numpy as np
 from record import record
 
-from beno.device import choose_device
-from beno.finite_volume import solve
-from beno.masks import SHAPES
-from beno.metrics import mean_absolute_error, relative_l2
-from beno.problem import poisson
-from beno.random_problems import random_source, random_wave
-from beno.shipped import load
+from beno.evaluation.metrics import mean_absolute_error, relative_l2
+from beno.geometry.gallery import SHAPES
+from beno.learned.shipped import load
+from beno.nn.device import choose_device
+from beno.problems.families import random_source, random_wave
+from beno.problems.problem import poisson
+from beno.solvers.finite_volumes import solve
 
 SEED, SOURCE, BOUNDARY = 200, 20.0, 2.0
 

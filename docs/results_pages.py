@@ -3,10 +3,10 @@
 import json
 from pathlib import Path
 
-from beno.experiments.cells import Cells
-from beno.experiments.pages import pages as table_pages
-from beno.experiments.tables import TABLES
-from beno.paper import COLUMNS
+from beno.paper.cells import Cells
+from beno.paper.pages import pages as table_pages
+from beno.paper.reported import COLUMNS
+from beno.paper.tables import TABLES
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS, FOLDER = ROOT / "results", ROOT / "docs" / "results"

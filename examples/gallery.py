@@ -8,12 +8,12 @@ from matplotlib import pyplot as plt
 from rich.console import Console
 from rich.table import Table
 
-from beno.finite_volume import assemble, solve
-from beno.geometry import Domain
-from beno.plotting import draw_field, draw_solution, save
-from beno.problem import Problem, darcy, poisson
-from beno.random_problems import Family, random_source, random_wave
-from beno.sample import Sample
+from beno.datasets.records import Sample
+from beno.evaluation.plotting import draw_field, draw_solution, save
+from beno.geometry.grid import Domain
+from beno.problems.families import Family, random_source, random_wave
+from beno.problems.problem import Problem, darcy, poisson
+from beno.solvers.finite_volumes import assemble, solve
 
 RESOLUTION = 64
 

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from beno.batch import Cohort
-from beno.finite_volume import solve
-from beno.geometry import Domain
-from beno.problem import poisson
-from beno.random_problems import Family
-from beno.sample import Sample
-from beno.scaling import Scales
+from beno.batches.graphs import Cohort
+from beno.datasets.records import Sample
+from beno.datasets.scales import Scales
+from beno.geometry.grid import Domain
+from beno.problems.families import Family
+from beno.problems.problem import poisson
+from beno.solvers.finite_volumes import solve
 
 
 def samples_of(count=5, resolution=8, **choices):

@@ -5,8 +5,8 @@ from hypothesis import assume
 from hypothesis import strategies as st
 from scipy import ndimage
 
-from beno.geometry import Domain
-from beno.problem import Kind, Problem, darcy, poisson
+from beno.geometry.grid import Domain
+from beno.problems.problem import Kind, Problem, darcy, poisson
 
 BOUNDARIES = ("dirichlet", "neumann", "robin", "mixed")
 

@@ -8,26 +8,26 @@ import torch
 from numpy.polynomial.chebyshev import chebvander
 from scipy.special import expit, ndtr
 
-from beno.checkpoint import Header
-from beno.dataset import Dataset, Metadata
-from beno.errors import BenoError
-from beno.evaluation import evaluate
-from beno.graph import build_graph
-from beno.grids import CHANNELS, GridCohort
-from beno.making import make
+from beno.batches.augmentation import Plan, Variety
+from beno.batches.delaunay import build_graph
+from beno.batches.pictures import CHANNELS, GridCohort
+from beno.datasets.dataset import Dataset, Metadata
+from beno.datasets.making import make
+from beno.datasets.scales import Scales
+from beno.evaluation.evaluation import evaluate
+from beno.geometry.symmetries import SYMMETRIES, transformed
+from beno.learned.checkpoints import Header
+from beno.learned.operator import LearnedOperator
 from beno.models import MODELS, make_config, make_model
 from beno.models.gkn import KernelSum
 from beno.models.mp_pde import instance_norm
 from beno.models.mp_pde import samples_of as norm_samples
 from beno.models.nodes import node_features
-from beno.operator import LearnedOperator
-from beno.problem import Kind
-from beno.random_problems import Family
-from beno.recipe import PRESETS
-from beno.scaling import Scales
-from beno.symmetry import SYMMETRIES, transformed
-from beno.training import Run
-from beno.variety import Plan, Variety
+from beno.problems.families import Family
+from beno.problems.problem import Kind
+from beno.support.errors import BenoError
+from beno.training.config import PRESETS
+from beno.training.loop import Run
 from tests.learning import sample_with_hole, samples_of
 
 SMALL = {

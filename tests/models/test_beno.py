@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch import nn
 
-from beno.batch import Cohort, Prepared
-from beno.errors import BenoError
-from beno.graph import Graph, build_graph
+from beno.batches.delaunay import Graph, build_graph
+from beno.batches.graphs import Cohort, Prepared
+from beno.datasets.scales import Scales
 from beno.models import make_config
 from beno.models.beno import BENO, BENOConfig
-from beno.scaling import Scales
+from beno.support.errors import BenoError
 from tests.learning import cohort_of, sample_with_hole, samples_of
 
 SMALL = {"width": 16, "steps": 3}

@@ -8,21 +8,21 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beno.checkpoint import Header
-from beno.dataset import Metadata
-from beno.dense import DenseCohort, Reduced
-from beno.errors import BenoError
-from beno.finite_volume import solve
-from beno.geometry import Domain
-from beno.metrics import relative_l2
+from beno.batches.panels import DenseCohort, Reduced
+from beno.datasets.dataset import Metadata
+from beno.datasets.records import Sample
+from beno.datasets.scales import Scales
+from beno.evaluation.metrics import relative_l2
+from beno.geometry.bare_panels import Shape
+from beno.geometry.grid import Domain
+from beno.learned.checkpoints import Header
+from beno.learned.operator import LearnedOperator
 from beno.models import make_config
-from beno.models.harmonic import Harmonic, HarmonicConfig
-from beno.operator import LearnedOperator
-from beno.problem import Kind, darcy, poisson
-from beno.random_problems import Family
-from beno.sample import Sample
-from beno.scaling import Scales
-from beno.shape import Shape
+from beno.models.harmonic.model import Harmonic, HarmonicConfig
+from beno.problems.families import Family
+from beno.problems.problem import Kind, darcy, poisson
+from beno.solvers.finite_volumes import solve
+from beno.support.errors import BenoError
 from tests.learning import sample_with_hole, samples_of
 from tests.strategies import domains, random_problem, seeds
 

@@ -10,8 +10,8 @@ from beno.cli.data import app as data_app
 from beno.cli.reproduce import reproduce
 from beno.cli.solve import solve
 from beno.cli.train import evaluate, plot, train
-from beno.errors import BenoError
-from beno.interruptions import ignore
+from beno.support.errors import BenoError
+from beno.support.interruptions import ignore
 from beno.version import __version__
 
 INTERRUPTED = 130  # what a shell reports for a program stopped by Ctrl-C

@@ -11,8 +11,8 @@ from beno.cli.progress import progress_bar
 if TYPE_CHECKING:
     import numpy as np
 
-    from beno.doctor import Report
-    from beno.sample import Sample
+    from beno.datasets.doctor import Report
+    from beno.datasets.records import Sample
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Make, show, check and import datasets.")
 
@@ -33,8 +33,8 @@ def make(
     dask: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, to use its cluster instead.")] = None,
 ) -> None:
     """Draw problems, solve them exactly, and write them to one file. Started again, it goes on where it stopped."""
-    from beno.making import make as make_dataset
-    from beno.random_problems import Family
+    from beno.datasets.making import make as make_dataset
+    from beno.problems.families import Family
 
     family = Family(
         equation=equation,
@@ -63,8 +63,8 @@ def show(
     from rich.console import Console
     from rich.table import Table
 
-    from beno.dataset import SPLITS, Dataset
-    from beno.statistics import summarise
+    from beno.datasets.dataset import SPLITS, Dataset
+    from beno.datasets.summaries import summarise
 
     with Dataset(path) as dataset:
         metadata = dataset.metadata
@@ -80,7 +80,7 @@ def show(
             table.add_row(name, str(spread))
         Console().print(table)
         if plot or to:
-            from beno.plotting import plot_samples, save
+            from beno.evaluation.plotting import plot_samples, save
 
             count = min(len(dataset), 5 if metadata.corners == "mixed" else 3)
             picture = to or Path(f"{path.stem}.png")
@@ -98,8 +98,8 @@ def check(
 
     Exit status 1 where something is wrong; with --mend, where something is wrong still.
     """
-    from beno.doctor import examine
-    from beno.geometry import DIRECTION_NAMES
+    from beno.datasets.doctor import examine
+    from beno.geometry.grid import DIRECTION_NAMES
 
     patient = _Patient(path)
     with progress_bar() as progress:
@@ -134,8 +134,8 @@ def import_published(
     out: Annotated[Path, typer.Option(help="The file to write.")],
 ) -> None:
     """Turn the authors' files into a dataset, as they are: `beno data check` finds and mends what is wrong."""
-    from beno.dataset import Block, write
-    from beno.published import read_published
+    from beno.datasets.dataset import Block, write
+    from beno.datasets.published import read_published
 
     published = read_published(folder)
     for index, sample in enumerate(published.samples):
@@ -148,8 +148,8 @@ class _Patient:
     """What the doctor is to look at: a dataset, or the authors' files."""
 
     def __init__(self, path: Path) -> None:
-        from beno.dataset import Dataset
-        from beno.published import is_published_folder, read_published
+        from beno.datasets.dataset import Dataset
+        from beno.datasets.published import is_published_folder, read_published
 
         self.path = path
         self.findings: list[str] = []
@@ -175,10 +175,10 @@ def _mend(patient: _Patient, report: "Report", out: Path) -> "Report":
 
     import numpy as np
 
-    from beno.dataset import Block, Dataset, write
-    from beno.doctor import examine, mend
-    from beno.errors import BenoError
-    from beno.geometry import DIRECTION_NAMES
+    from beno.datasets.dataset import Block, Dataset, write
+    from beno.datasets.doctor import examine, mend
+    from beno.geometry.grid import DIRECTION_NAMES
+    from beno.support.errors import BenoError
 
     distrusted = np.isin(DIRECTION_NAMES, report.wrong_walls)
 

@@ -48,8 +48,8 @@ def reproduce(
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
 ) -> None:
     """Fill the paper's tables: train what is missing, save each cell as soon as it is known, go on the next time."""
-    from beno import paper
-    from beno.experiments.tables import TABLES
+    from beno.paper import reported as paper
+    from beno.paper.tables import TABLES
 
     if names == ["list"]:
         for name, table in TABLES.items():
@@ -61,13 +61,13 @@ def reproduce(
     from dataclasses import replace
 
     from beno.cli.train import parse_duration
-    from beno.errors import BenoError
-    from beno.experiments import side_by_side
-    from beno.experiments.effort import Effort
-    from beno.experiments.pages import write_pages
-    from beno.experiments.queue import Queue
-    from beno.files import require_folder
     from beno.models import require_model
+    from beno.paper import processes as side_by_side
+    from beno.paper.budget import Effort
+    from beno.paper.pages import write_pages
+    from beno.paper.queue import Queue
+    from beno.support.errors import BenoError
+    from beno.support.files import require_folder
 
     unknown = set(names) - {"all", *TABLES}
     if unknown:
@@ -114,7 +114,7 @@ def reproduce(
         for path in write_pages(queue.cells, whole, pages):
             typer.echo(f"page: {path}")
     if figures is not None:
-        from beno.experiments.figures import FIGURES, write_figures
+        from beno.paper.figures import FIGURES, write_figures
 
         drawn = set()
         for path in write_figures(queue, figures):

@@ -20,13 +20,13 @@ def solve(
     from rich.console import Console
     from rich.table import Table
 
-    from beno.device import choose_device
-    from beno.finite_volume import solve as solve_exactly
-    from beno.metrics import relative_l2
-    from beno.plotting import plot_solved, require_picture_place, save
-    from beno.problem_file import read_problem
-    from beno.sample import Sample
-    from beno.shipped import load, name_for
+    from beno.datasets.records import Sample
+    from beno.evaluation.metrics import relative_l2
+    from beno.evaluation.plotting import plot_solved, require_picture_place, save
+    from beno.learned.shipped import load, name_for
+    from beno.nn.device import choose_device
+    from beno.problems.problem_file import read_problem
+    from beno.solvers.finite_volumes import solve as solve_exactly
 
     picture = out or Path(problem.stem + ".png")
     require_picture_place(picture)

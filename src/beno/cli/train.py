@@ -9,7 +9,7 @@ import typer
 from beno.cli.progress import progress_bar
 
 if TYPE_CHECKING:
-    from beno.operator import LearnedOperator
+    from beno.learned.operator import LearnedOperator
 
 
 def train(
@@ -55,10 +55,10 @@ def train(
     """Train a model. Several processes, on one machine or many, are started by torchrun."""
     from dataclasses import replace
 
-    from beno.dataset import Dataset
-    from beno.errors import BenoError
-    from beno.recipe import PRESETS
-    from beno.training import Run, make_fabric
+    from beno.datasets.dataset import Dataset
+    from beno.support.errors import BenoError
+    from beno.training.config import PRESETS
+    from beno.training.loop import Run, make_fabric
 
     preset = preset or ("harmonic" if model == "harmonic" else "fast")
     if preset not in PRESETS:
@@ -112,11 +112,11 @@ def evaluate(
     from rich.console import Console
     from rich.table import Table
 
-    from beno.averaged import AveragedOperator
-    from beno.dataset import SPLITS, Dataset
-    from beno.errors import BenoError
-    from beno.evaluation import evaluate as evaluate_on
-    from beno.paper import figure_for
+    from beno.datasets.dataset import SPLITS, Dataset
+    from beno.evaluation.evaluation import evaluate as evaluate_on
+    from beno.learned.averaged import AveragedOperator
+    from beno.paper.reported import figure_for
+    from beno.support.errors import BenoError
 
     if split not in (*SPLITS, "all"):
         raise BenoError(f"there is no split {split!r}; there is {', '.join(SPLITS)}, all")
@@ -156,9 +156,9 @@ def plot(
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
 ) -> None:
     """Draw truth, prediction, error, and what each branch adds."""
-    from beno.dataset import Dataset
-    from beno.errors import BenoError
-    from beno.plotting import plot_prediction, save
+    from beno.datasets.dataset import Dataset
+    from beno.evaluation.plotting import plot_prediction, save
+    from beno.support.errors import BenoError
 
     operator = _load(run, device)
     with Dataset(data) as dataset:
@@ -172,8 +172,8 @@ def plot(
 
 
 def _load(run: str, device: str) -> "LearnedOperator":
-    from beno.device import choose_device
-    from beno.shipped import load
+    from beno.learned.shipped import load
+    from beno.nn.device import choose_device
 
     return load(run, choose_device(device))
 
@@ -182,7 +182,7 @@ def _parse_setting(text: str) -> tuple[str, object]:
     """Name and value: true or false, a number, or a word, as in TOML."""
     import tomllib
 
-    from beno.errors import BenoError
+    from beno.support.errors import BenoError
 
     name, _, value = text.partition("=")
     try:
@@ -193,7 +193,7 @@ def _parse_setting(text: str) -> tuple[str, object]:
 
 def parse_duration(option: str, text: str | None) -> float:
     """Seconds; without end if the option was not given."""
-    from beno.errors import BenoError
+    from beno.support.errors import BenoError
 
     if text is None:
         return float("inf")

@@ -6,13 +6,13 @@ from typing import Any
 
 from torch import nn
 
-from beno.errors import BenoError
 from beno.models.beno import BENO, BENOConfig
 from beno.models.fno import FNO, FNOConfig
 from beno.models.gkn import GKN, GKNConfig
 from beno.models.gnn_pde import GNNPDE, GNNPDEConfig
-from beno.models.harmonic import Harmonic, HarmonicConfig
+from beno.models.harmonic.model import Harmonic, HarmonicConfig
 from beno.models.mp_pde import MPPDE, MPPDEConfig
+from beno.support.errors import BenoError
 
 # Each class makes its own batches, through `cohort`; each configuration knows what its model must be told of the data.
 MODELS: dict[str, tuple[Any, Any]] = {

@@ -20,16 +20,16 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beno.batch import Batch, Cohort
-from beno.dataset import Metadata
-from beno.errors import BenoError
+from beno.batches.augmentation import Variety
+from beno.batches.graphs import Batch, Cohort
+from beno.datasets.dataset import Metadata
+from beno.datasets.records import Sample
+from beno.datasets.scales import Scales
 from beno.nn.boundary import BoundaryEncoder, Tokens
 from beno.nn.branch import BranchLinear, BranchMLP
 from beno.nn.segments import Wiring, spread, to_nodes
-from beno.problem import Kind
-from beno.sample import Sample
-from beno.scaling import Scales
-from beno.variety import Variety
+from beno.problems.problem import Kind
+from beno.support.errors import BenoError
 
 TYPICAL_DEGREE = 9  # of a node, on a grid
 

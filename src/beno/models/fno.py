@@ -14,14 +14,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beno.dataset import Metadata
-from beno.errors import BenoError
-from beno.grids import CHANNELS, GridBatch, GridCohort
+from beno.batches.augmentation import Variety
+from beno.batches.pictures import CHANNELS, GridBatch, GridCohort
+from beno.datasets.dataset import Metadata
+from beno.datasets.records import Sample
+from beno.datasets.scales import Scales
 from beno.models.nodes import LENGTH_UNIT, settings_for
-from beno.problem import Kind
-from beno.sample import Sample
-from beno.scaling import Scales
-from beno.variety import Variety
+from beno.problems.problem import Kind
+from beno.support.errors import BenoError
 
 
 @dataclass(frozen=True)

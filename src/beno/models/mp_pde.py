@@ -15,15 +15,15 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beno.batch import Batch, Cohort
-from beno.dataset import Metadata
-from beno.errors import BenoError
+from beno.batches.augmentation import Variety
+from beno.batches.graphs import Batch, Cohort
+from beno.datasets.dataset import Metadata
+from beno.datasets.records import Sample
+from beno.datasets.scales import Scales
 from beno.models.nodes import node_columns, node_features, offsets, settings_for
 from beno.nn.branch import BranchLinear, BranchMLP
 from beno.nn.segments import Wiring, activated_to_nodes, gathered, spread
-from beno.sample import Sample
-from beno.scaling import Scales
-from beno.variety import Variety
+from beno.support.errors import BenoError
 
 EPSILON = 1e-5
 

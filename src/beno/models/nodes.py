@@ -4,9 +4,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from beno.batch import Batch
-from beno.dataset import Metadata
-from beno.problem import Kind
+from beno.batches.graphs import Batch
+from beno.datasets.dataset import Metadata
+from beno.problems.problem import Kind
 
 LENGTH_UNIT = 12**-0.5  # the deviation of a coordinate that is uniform on the unit interval
 

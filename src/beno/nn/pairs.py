@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional
 
-from beno.lattice import ROWS, dirichlet_correction, neumann_correction
+from beno.nn.half_plane import ROWS, dirichlet_correction, neumann_correction
 
 FEATURES = 16
 REACH = 3.0  # how far out a corner is felt, in lengths of the wall beyond it

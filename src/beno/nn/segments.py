@@ -19,7 +19,7 @@ from torch.nn import functional
 def fused_kernels() -> ModuleType | None:
     """The Triton kernels, where there is a Triton to compile them."""
     try:
-        from beno.nn import fused
+        from beno.nn.triton import graph as fused
     except ImportError:
         return None
     return fused
@@ -76,7 +76,7 @@ def _kernels_for(values: Tensor) -> ModuleType | None:
     fits = values.is_cuda and values.shape[1].bit_count() == 1 and values.dtype != torch.float64
     if not fits or fused_kernels() is None:
         return None
-    from beno.nn import fused_rows
+    from beno.nn.triton import rows as fused_rows
 
     return fused_rows
 

@@ -1,0 +1,1 @@
+"""What a model is fed: solved problems as tensors, augmented and side by side."""

@@ -1,0 +1,163 @@
+"""Making a dataset: block by block, on any number of workers, taking up where it stopped.
+
+Blocks are themselves small datasets in a folder beside the target, `.NAME.parts`. A block is there
+whole or not at all, so a second run makes only what is missing; at the end all blocks are joined.
+"""
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+from beno.datasets.dataset import Block, Dataset, Metadata, write
+from beno.datasets.records import Sample
+from beno.problems.families import Family
+from beno.solvers.finite_volumes import solve
+from beno.support.errors import BenoError
+from beno.support.files import require_file_place
+from beno.support.interruptions import Interruptions
+
+MOST_SAMPLES_A_BLOCK = 256
+MOST_SAMPLES = 10**8
+BLOCKS_UNDER_WAY = 4  # by worker, before their results are taken
+MOST_CELLS_A_BLOCK = 2**18  # keeps a block near 10 MB, whatever the resolution
+
+
+def make_block(family: Family, seed: int, start: int, stop: int) -> Block:
+    return Block.pack([Sample.of(solve(family.problem(seed, index))) for index in range(start, stop)])
+
+
+def make(
+    family: Family,
+    seed: int,
+    samples: int,
+    path: Path,
+    workers: int = 1,
+    dask_address: str | None = None,
+    progress: Callable[[int], None] = lambda done: None,
+) -> None:
+    """Write ``samples`` solved problems to ``path``; ``progress`` hears how many are done."""
+    if samples < 1:
+        raise BenoError(f"{samples} samples were asked for; a dataset needs at least 1")
+    if samples > MOST_SAMPLES:
+        raise BenoError(f"{samples} samples were asked for; a dataset holds {MOST_SAMPLES} at most")
+    if workers < 1:
+        raise BenoError(f"{workers} workers were asked for; at least 1 is needed")
+    if seed < 0:
+        raise BenoError(f"the seed is {seed}; it must not be negative")
+    metadata = Metadata.of_family(family, seed, samples)
+    size = max(1, min(MOST_SAMPLES_A_BLOCK, MOST_CELLS_A_BLOCK // family.resolution**2))
+    with Interruptions() as interruptions, _parts_folder(path, metadata) as folder:
+        parts = {start: folder / f"{start:09d}.h5" for start in range(0, samples, size)}
+        missing = [start for start, part in parts.items() if not _is_whole(part, min(size, samples - start))]
+        done = samples - sum(min(size, samples - start) for start in missing)
+        progress(done)
+        ranges = [(start, min(start + size, samples)) for start in missing]
+        for start, block in zip(missing, _make_blocks(family, seed, ranges, workers, dask_address), strict=True):
+            write(parts[start], replace(metadata, samples=len(block)), [block], lasting=False)
+            interruptions.raise_lost()
+            done += len(block)
+            progress(done)
+        write(path, metadata, _read_parts(list(parts.values())))
+        shutil.rmtree(folder)
+
+
+def _make_blocks(
+    family: Family, seed: int, ranges: list[tuple[int, int]], workers: int, dask_address: str | None
+) -> Iterator[Block]:
+    if workers == 1 and dask_address is None:
+        yield from (make_block(family, seed, *limits) for limits in ranges)
+        return
+    import joblib
+
+    with (
+        _dask_backend(dask_address) if dask_address else nullcontext(),
+        joblib.Parallel(n_jobs=-1 if dask_address else workers, return_as="generator") as run,
+    ):
+        # In waves, since finished blocks that nobody has taken yet pile up in memory.
+        wave = BLOCKS_UNDER_WAY * run.n_jobs if run.n_jobs > 0 else len(ranges)
+        for first in range(0, len(ranges), wave):
+            try:
+                yield from run(
+                    joblib.delayed(make_block)(family, seed, *limits) for limits in ranges[first : first + wave]
+                )
+            except (RuntimeError, OSError) as error:  # a worker was killed, or the cluster is gone
+                reason = str(error).strip().split("\n")[0]
+                raise BenoError(f"a worker stopped ({reason}); the same command goes on where it was") from error
+
+
+@contextmanager
+def _dask_backend(address: str) -> Iterator[None]:
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise BenoError("--dask needs the package distributed: pip install 'beno[dask]'") from error
+    import joblib
+
+    try:
+        client = Client(address, timeout="10s")
+    except (OSError, ValueError) as error:
+        raise BenoError(f"no Dask scheduler answers at {address}: {error}") from error
+    with client, joblib.parallel_config(backend="dask"):
+        yield
+
+
+@contextmanager
+def _parts_folder(path: Path, metadata: Metadata) -> Iterator[Path]:
+    """The folder of finished blocks, held by one process at a time; emptied if made for another dataset."""
+    path = require_file_place(path)
+    folder = path.with_name(f".{path.name}.parts")
+    try:
+        folder.mkdir(exist_ok=True)
+        with _locked(folder / "lock", path):
+            try:
+                _claim(folder, metadata)
+                yield folder
+            finally:
+                if not any(folder.glob("*.h5")):  # there is nothing to go on from
+                    shutil.rmtree(folder, ignore_errors=True)
+    except OSError as error:
+        raise BenoError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def _claim(folder: Path, metadata: Metadata) -> None:
+    claim = folder / "metadata.json"
+    if claim.exists() and claim.read_text() == metadata.to_json():
+        return
+    for part in folder.glob("*.h5"):
+        part.unlink()
+    claim.write_text(metadata.to_json())
+
+
+@contextmanager
+def _locked(lock: Path, path: Path) -> Iterator[None]:
+    """Released by the system when the process ends, however it ends."""
+    try:
+        import fcntl
+    except ImportError:  # not on Windows
+        yield
+        return
+    with open(lock, "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BenoError(f"another process is making {path} right now") from None
+        yield
+
+
+def _is_whole(part: Path, samples: int) -> bool:
+    """A block that a loss of power left empty or short is made again."""
+    if not part.exists():
+        return False
+    try:
+        with Dataset(part) as dataset:
+            return len(dataset) == samples
+    except BenoError:
+        return False
+
+
+def _read_parts(parts: list[Path]) -> Iterator[Block]:
+    for part in parts:
+        with Dataset(part) as dataset:
+            yield dataset.block(0, len(dataset))

@@ -1,0 +1,1 @@
+"""How wrong an operator is, in numbers and in pictures."""

@@ -1,0 +1,1 @@
+"""Domains and their boundaries: points inside, panels around."""

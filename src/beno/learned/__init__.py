@@ -1,0 +1,1 @@
+"""Trained models as solvers, those that ship, and the choice among all solvers."""

@@ -1,0 +1,33 @@
+"""Which device to compute on."""
+
+import sys
+from typing import Any
+
+import torch
+
+from beno.support.errors import BenoError
+
+DEVICES = ("auto", "cpu", "cuda")
+
+
+def choose_device(name: str) -> str:
+    """The device of that name; "auto" is a GPU where there is one."""
+    if name not in DEVICES:
+        raise BenoError(f"there is no device {name!r}; there is {', '.join(DEVICES)}")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise BenoError("the device cuda was asked for, but PyTorch sees no GPU here")
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    return name
+
+
+def worked_on_together(cohort: Any, device: torch.device) -> int:
+    """How many samples: on a GPU all, on a CPU so many that what one layer writes is in the cache for the next."""
+    return sys.maxsize if device.type == "cuda" else max(1, int(cohort.IN_CACHE / cohort.point_counts.mean()))
+
+
+def multiplies_in_half(device: torch.device) -> bool:
+    """Whether the device gains by half precision: every GPU, and the CPUs that have instructions for it."""
+    # Older releases of PyTorch do not tell.
+    able: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    return device.type == "cuda" or bool(able.get("avx512_bf16") or able.get("amx_bf16"))

@@ -1,0 +1,1 @@
+"""Triton kernels, each tested against the plain layers that it stands for."""

@@ -1,0 +1,1 @@
+"""From a dataset to trained weights: configuration, run folder, loop, losses."""

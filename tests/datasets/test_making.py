@@ -1,0 +1,190 @@
+"""Making: the same file from any number of workers, through any interruption, in bounded pieces."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from beno.datasets import making
+from beno.datasets.dataset import Dataset
+from beno.datasets.doctor import examine
+from beno.datasets.making import MOST_SAMPLES_A_BLOCK, make, make_block
+from beno.problems.families import Family
+from beno.support.errors import BenoError
+
+SMALL = Family(corners="mixed", resolution=8)
+
+
+def contents(path):
+    with Dataset(path) as dataset:
+        return dataset.metadata, dataset.block(0, len(dataset))
+
+
+def assert_same(one, other):
+    (metadata, block), (other_metadata, other_block) = contents(one), contents(other)
+    assert metadata == other_metadata
+    np.testing.assert_array_equal(block.points, other_block.points)
+    assert block.arrays.keys() == other_block.arrays.keys()
+    for name, values in block.arrays.items():
+        np.testing.assert_array_equal(values, other_block.arrays[name], err_msg=name)
+
+
+def test_any_number_of_workers_makes_the_same(tmp_path):
+    count = 2 * MOST_SAMPLES_A_BLOCK + 30
+    make(SMALL, 5, count, tmp_path / "one.h5")
+    make(SMALL, 5, count, tmp_path / "two.h5", workers=2)
+    assert_same(tmp_path / "one.h5", tmp_path / "two.h5")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one.h5", "two.h5"]
+
+
+def test_a_larger_dataset_begins_with_the_smaller(tmp_path):
+    make(SMALL, 5, 7, tmp_path / "seven.h5")
+    make(SMALL, 5, 12, tmp_path / "twelve.h5")
+    with Dataset(tmp_path / "seven.h5") as few, Dataset(tmp_path / "twelve.h5") as many:
+        for index in range(7):
+            np.testing.assert_array_equal(few[index].u, many[index].u)
+
+
+@pytest.mark.parametrize("equation", ["poisson", "darcy"])
+@pytest.mark.parametrize("boundary", ["dirichlet", "zero", "neumann", "robin", "mixed"])
+def test_what_is_made_is_sound(tmp_path, equation, boundary):
+    make(Family(equation, boundary, "mixed", 16), 0, 10, tmp_path / "data.h5")
+    with Dataset(tmp_path / "data.h5") as dataset:
+        report = examine(dataset, dataset.split_number, tolerance=1e-10)
+    assert report.healthy, list(report.findings())
+
+
+def test_goes_on_where_it_was_killed(tmp_path):
+    target = tmp_path / "data.h5"
+    count = 12 * MOST_SAMPLES_A_BLOCK
+    script = (
+        "from pathlib import Path; from beno.datasets.making import make; from beno.problems.families import Family;"
+        f"make(Family(corners='mixed', resolution=8), 5, {count}, Path({str(target)!r}))"
+    )
+    process = subprocess.Popen([sys.executable, "-c", script])
+    parts = tmp_path / ".data.h5.parts"
+    deadline = time.monotonic() + 60
+    while len(list(parts.glob("*.h5"))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.005)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not target.exists()
+    kept = {part.name: part.stat().st_mtime_ns for part in parts.glob("[0-9]*.h5")}
+    assert 2 <= len(kept) < 12
+
+    heard = []
+    make(SMALL, 5, count, target, progress=heard.append)
+    assert heard[0] == len(kept) * MOST_SAMPLES_A_BLOCK, "finished blocks are not made again"
+    assert heard[-1] == count
+    make(SMALL, 5, count, tmp_path / "unbroken.h5")
+    assert_same(target, tmp_path / "unbroken.h5")
+    assert not parts.exists()
+
+
+def test_blocks_of_another_dataset_are_not_taken_up(tmp_path):
+    target = tmp_path / "data.h5"
+
+    def stop(done):
+        if done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        make(SMALL, 5, 2 * MOST_SAMPLES_A_BLOCK, target, progress=stop)
+    other = replace(SMALL, boundary_amplitude=1.0)
+    make(other, 5, MOST_SAMPLES_A_BLOCK, target)
+    make(other, 5, MOST_SAMPLES_A_BLOCK, tmp_path / "clean.h5")
+    assert_same(target, tmp_path / "clean.h5")
+
+
+def test_a_damaged_block_is_made_again(tmp_path):
+    target = tmp_path / "data.h5"
+    count = 2 * MOST_SAMPLES_A_BLOCK
+
+    def stop(done):
+        if done == MOST_SAMPLES_A_BLOCK:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        make(SMALL, 5, count, target, progress=stop)
+    (tmp_path / ".data.h5.parts" / "000000000.h5").write_bytes(b"")
+    make(SMALL, 5, count, target)
+    make(SMALL, 5, count, tmp_path / "clean.h5")
+    assert_same(target, tmp_path / "clean.h5")
+
+
+def test_two_at_once_on_one_file_are_kept_apart(tmp_path):
+    target = tmp_path / "data.h5"
+
+    def second(done):
+        if done == 0:
+            with pytest.raises(BenoError, match="another process is making"):
+                make(SMALL, 5, 10, target)
+
+    make(SMALL, 5, 10, target, progress=second)
+    assert len(contents(target)[1]) == 10
+
+
+def test_a_dask_cluster_makes_the_same(tmp_path):
+    distributed = pytest.importorskip("distributed", reason="the dask extra is not installed")
+    make(SMALL, 5, 250, tmp_path / "here.h5")
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, processes=True) as cluster:
+        make(SMALL, 5, 250, tmp_path / "there.h5", dask_address=cluster.scheduler_address)
+    assert_same(tmp_path / "here.h5", tmp_path / "there.h5")
+
+
+def test_no_dask_scheduler(tmp_path):
+    pytest.importorskip("distributed", reason="the dask extra is not installed")
+    with pytest.raises(BenoError, match="no Dask scheduler answers at nonsense"):
+        make(SMALL, 5, 2, tmp_path / "data.h5", dask_address="nonsense://nowhere:1")
+    assert not (tmp_path / "data.h5").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [({"samples": 0}, "0 samples"), ({"workers": 0}, "0 workers"), ({"seed": -1}, "the seed is -1")],
+)
+def test_bad_numbers(tmp_path, change, message):
+    arguments = {"family": SMALL, "seed": 0, "samples": 3, "path": tmp_path / "data.h5"} | change
+    with pytest.raises(BenoError, match=message):
+        make(**arguments)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("place", ["no/such/folder/data.h5", "a_folder", "a_file/data.h5"])
+def test_unwritable_places(tmp_path, place):
+    (tmp_path / "a_folder").mkdir()
+    (tmp_path / "a_file").touch()
+    with pytest.raises(BenoError, match="cannot write"):
+        make(SMALL, 0, 3, tmp_path / place)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["a_file", "a_folder"]
+
+
+def test_a_block_does_not_depend_on_what_else_is_made():
+    alone = make_block(SMALL, 5, 17, 18)
+    together = make_block(SMALL, 5, 10, 20)
+    start = together.points[:7].sum()
+    np.testing.assert_array_equal(
+        alone.arrays["points/u"], together.arrays["points/u"][start : start + alone.points[0]]
+    )
+
+
+def test_an_interruption_that_a_library_drops_is_remembered(tmp_path, monkeypatch):
+    whole = making.make_block
+
+    def dropping(*arguments):
+        with suppress(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(1)
+        return whole(*arguments)
+
+    monkeypatch.setattr(making, "make_block", dropping)
+    with pytest.raises(KeyboardInterrupt):
+        making.make(Family(resolution=8), 0, 2000, tmp_path / "data.h5")
+    assert len(list(tmp_path.glob(".data.h5.parts/0*.h5"))) == 1
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
