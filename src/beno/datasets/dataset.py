@@ -1,193 +1,25 @@
-"""Datasets on disk: one HDF5 file of ragged arrays with offsets. docs/data_format.md is its description."""
+"""An open dataset: a sequence of solutions, each read from disk when it is asked for."""
 
-import json
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import h5py
 import numpy as np
+from jaxtyping import Int
 
-from beno.datasets.records import Sample
-from beno.problems.families import Family
+from beno.datasets.hdf5 import FIELD_AT, FORMAT, GROUPS, VERSION, Block
+from beno.datasets.metadata import Metadata
+from beno.datasets.records import Record
+from beno.datasets.splits import SPLITS
+from beno.problems.fields import FIELDS, Field
+from beno.problems.law import LAWS
+from beno.problems.solution import Solution
+from beno.problems.walls import Kind
 from beno.support.errors import BenoError
-from beno.support.files import Sink, whole_file_or_none
-from beno.version import __version__
 
-FORMAT = "beno-dataset"
-VERSION = 1
-ROWS_A_CHUNK = 4096
 CACHE_OF_AN_ARRAY = 2**20  # bytes: sixteen of the largest chunks; HDF5 2 would take 8 MiB for each array
-
-# Where each array of a sample lies in the file. The arrays of all samples stand one after the
-# other; offsets/points and offsets/panels say where each sample starts.
-POINT_ARRAYS = {"points": "position", "source": "source", "u": "u", "coefficient": "coefficient"}
-PANEL_ARRAYS = {
-    "centres": "centre",
-    "normals": "normal",
-    "lengths": "length",
-    "ring": "ring",
-    "kind": "kind",
-    "g": "g",
-    "alpha": "alpha",
-    "panel_coefficient": "coefficient",
-}
-STORED_TYPE = {"ring": np.int16, "kind": np.int8}
-TWO_COLUMNS = ("points", "centres", "normals")
-OPTIONAL = ("coefficient", "panel_coefficient")
-
-SPLITS = ("train", "validation", "test")
-
-
-@dataclass(frozen=True)
-class Metadata:
-    """What a dataset claims to be."""
-
-    equation: str
-    boundary: str
-    corners: int | str
-    resolution: int
-    samples: int
-    origin: str  # "generated", "published", "mended" or "spoilt"
-    seed: int | None = None
-    source_amplitude: float | None = None
-    boundary_amplitude: float | None = None
-    contrast: float | None = None
-    alpha_range: tuple[float, float] | None = None
-    beno_version: str = __version__
-
-    @classmethod
-    def of_family(cls, family: Family, seed: int, samples: int) -> "Metadata":
-        return cls(**asdict(family), samples=samples, seed=seed, origin="generated")
-
-    @classmethod
-    def from_json(cls, text: str) -> "Metadata":
-        stored = json.loads(text)
-        if not isinstance(stored, dict):
-            raise BenoError("its metadata is no JSON object")
-        unknown = set(stored) - {field.name for field in fields(cls)}
-        if unknown:
-            raise BenoError(f"unknown metadata {', '.join(sorted(unknown))}")
-        for name, kind in (
-            ("equation", str),
-            ("boundary", str),
-            ("resolution", int),
-            ("samples", int),
-            ("origin", str),
-        ):
-            if type(stored.get(name)) is not kind:
-                raise BenoError(f"its metadata has {stored.get(name)!r} for {name}; it must be {kind.__name__}")
-        if stored["resolution"] < 1 or stored["samples"] < 1:
-            raise BenoError("its metadata has a resolution or a number of samples below 1")
-        if stored.get("alpha_range") is not None:
-            stored["alpha_range"] = tuple(stored["alpha_range"])
-        return cls(**stored)
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self))
-
-
-def split_sizes(samples: int) -> tuple[int, int, int]:
-    """A tenth to test; of the rest a tenth to validate.
-
-    >>> split_sizes(1000)
-    (810, 90, 100)
-    """
-    test = round(samples / 10)
-    validation = round((samples - test) / 10)
-    return samples - test - validation, validation, test
-
-
-def split_numbers(samples: int) -> np.ndarray:
-    return np.repeat(np.arange(3, dtype=np.uint8), split_sizes(samples))
-
-
-@dataclass(frozen=True, eq=False)
-class Block:
-    """Some samples on end, as they lie in the file."""
-
-    arrays: dict[str, np.ndarray]
-    points: np.ndarray  # how many points each sample has
-    panels: np.ndarray
-
-    @classmethod
-    def pack(cls, samples: list[Sample]) -> "Block":
-        arrays = {}
-        for group, names in (("points", POINT_ARRAYS), ("panels", PANEL_ARRAYS)):
-            for field, name in names.items():
-                parts = [getattr(sample, field) for sample in samples]
-                if all(part is None for part in parts):
-                    continue
-                if any(part is None for part in parts):
-                    raise BenoError(f"some samples have a {field} and some have none; a dataset holds one equation")
-                arrays[f"{group}/{name}"] = np.concatenate(parts).astype(STORED_TYPE.get(field, np.float64))
-        return cls(
-            arrays,
-            points=np.array([len(sample.u) for sample in samples]),
-            panels=np.array([len(sample.g) for sample in samples]),
-        )
-
-    def __len__(self) -> int:
-        return len(self.points)
-
-
-def write(
-    path: Path,
-    metadata: Metadata,
-    blocks: Iterable[Block],
-    splits: np.ndarray | None = None,
-    lasting: bool = True,
-) -> None:
-    """Write a whole dataset, or nothing: a kill at any moment leaves no file under this name.
-
-    ``splits`` gives each sample's split; by default they follow from the count. A file that is not to
-    last holds one block, laid down as it is: quicker to write and to read, but larger.
-    """
-    if metadata.samples < 1:
-        raise BenoError(f"{path}: there are no samples to write")
-    with whole_file_or_none(path) as unfinished, Sink(unfinished, lasting) as sink, h5py.File(sink, "w") as file:
-        file.attrs.update(format=FORMAT, version=VERSION, metadata=metadata.to_json())
-        ends = {"points": [np.zeros(1, dtype=np.int64)], "panels": [np.zeros(1, dtype=np.int64)]}
-        for block in blocks:
-            if "points" in file and block.arrays.keys() != set(_array_names(file)):
-                raise BenoError(f"{path}: its samples do not all have the same arrays")
-            for name, values in block.arrays.items():
-                if lasting:
-                    _append(file, name, values)
-                else:
-                    file[name] = values
-            for group, counts in (("points", block.points), ("panels", block.panels)):
-                ends[group].append(ends[group][-1][-1] + np.cumsum(counts))
-            sink.raise_error()
-        for group, parts in ends.items():
-            file[f"offsets/{group}"] = np.concatenate(parts)
-        written = len(file["offsets/points"]) - 1
-        if written != metadata.samples:
-            raise BenoError(f"{path}: {written} samples were written where the metadata says {metadata.samples}")
-        file["split"] = split_numbers(written) if splits is None else splits
-
-
-def _array_names(file: h5py.File) -> list[str]:
-    return [f"{group}/{name}" for group in ("points", "panels") for name in file[group]]
-
-
-def _append(file: h5py.File, name: str, values: np.ndarray) -> None:
-    if name not in file:
-        geometry = values.dtype.kind == "i" or name.endswith(("position", "centre", "normal", "length", "alpha"))
-        file.create_dataset(
-            name,
-            data=values,
-            maxshape=(None, *values.shape[1:]),
-            chunks=(ROWS_A_CHUNK, *values.shape[1:]),
-            # Geometry shrinks to almost nothing; fields do not shrink, and would only cost time.
-            **({"compression": "lzf", "shuffle": True} if geometry else {}),
-        )
-        return
-    stored = file[name]
-    stored.resize(len(stored) + len(values), axis=0)
-    stored[-len(values) :] = values
 
 
 class Dataset:
@@ -198,13 +30,10 @@ class Dataset:
         self._file = _open(self.path)
         try:
             self.metadata = self._read_metadata()
-            self._point_offsets = self._offsets("points", POINT_ARRAYS)
-            self._panel_offsets = self._offsets("panels", PANEL_ARRAYS)
+            self._start = {group: self._read_offsets(group) for group in GROUPS}
             # Kept open: each holds the chunk that was read last.
-            self._stored = {
-                group: {name: self._file[group][name] for name in names.values() if name in self._file[group]}
-                for group, names in (("points", POINT_ARRAYS), ("panels", PANEL_ARRAYS))
-            }
+            self._stored = {place: self._file[place] for place in FIELD_AT if place in self._file}
+            self._kinds = self._read_kinds()
             self.split_number = self._file["split"][:]
             if self.split_number.shape != (len(self),) or (self.split_number >= len(SPLITS)).any():
                 raise ValueError(f"split does not name one of {', '.join(SPLITS)} for each sample")
@@ -219,48 +48,57 @@ class Dataset:
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._file.close()
 
-    def __len__(self) -> int:
-        return len(self._point_offsets) - 1
+    def __getstate__(self) -> dict[str, Any]:
+        """A process that it is sent to opens the file for itself."""
+        return {"path": self.path}
 
-    def __iter__(self) -> Iterator[Sample]:
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["path"])  # type: ignore[misc]
+
+    def __repr__(self) -> str:
+        data = self.metadata
+        return f"Dataset({str(self.path)!r}: {len(self)} samples, {data.equation}, {data.boundary} boundary)"
+
+    def __len__(self) -> int:
+        return len(self._start["points"]) - 1
+
+    def __iter__(self) -> Iterator[Solution]:
         return (self[index] for index in range(len(self)))
 
-    def __getitem__(self, index: int) -> Sample:
-        """A sample with finite values; one with NaN or infinity is refused."""
-        sample = self.read_unchecked(index)
-        sample.require_finite(f"{self.path}, sample {index}")
-        return sample
+    def __getitem__(self, index: int) -> Solution:
+        """A solution with finite values on a domain that there can be; what is not that is refused."""
+        record = self.record(index)
+        record.require_finite(f"{self.path}, sample {index}")
+        try:
+            return record.solution()
+        except BenoError as error:
+            raise BenoError(f"{self.path}, sample {index}: {error}; `beno data check` says more") from error
 
     def indices(self, split: str) -> np.ndarray:
         return np.flatnonzero(self.split_number == SPLITS.index(split))
 
-    def read_unchecked(self, index: int) -> Sample:
+    def record(self, index: int) -> Record:
+        """What the file says of a sample, unchecked."""
         if not 0 <= index < len(self):
             raise IndexError(f"{self.path} has samples 0 to {len(self) - 1}, not {index}")
-        arrays = self._read(slice(index, index + 1))
-        named: dict[str, Any] = {
-            field: arrays.get(f"{group}/{name}")
-            for group, names in (("points", POINT_ARRAYS), ("panels", PANEL_ARRAYS))
-            for field, name in names.items()
-        }
-        return Sample(resolution=self.metadata.resolution, **named)
+        arrays = self._read(index, index + 1)
+        return Record(self.metadata.resolution, {FIELD_AT[place].name: array for place, array in arrays.items()})
 
     def block(self, start: int, stop: int) -> Block:
-        return Block(
-            self._read(slice(start, stop)),
-            points=np.diff(self._point_offsets[start : stop + 1]),
-            panels=np.diff(self._panel_offsets[start : stop + 1]),
-        )
+        counts = {group: np.diff(offsets[start : stop + 1]) for group, offsets in self._start.items()}
+        return Block(self._read(start, stop), points=counts["points"], panels=counts["panels"])
 
-    def _read(self, samples: slice) -> dict[str, np.ndarray]:
+    def _read(self, start: int, stop: int) -> dict[str, np.ndarray]:
+        """The arrays of some samples on end, by their places."""
         arrays = {}
-        for group, offsets in (("points", self._point_offsets), ("panels", self._panel_offsets)):
-            rows = slice(offsets[samples.start], offsets[samples.stop])
-            for name, stored in self._stored[group].items():
-                try:
-                    arrays[f"{group}/{name}"] = stored[rows]
-                except OSError as error:
-                    raise BenoError(f"{self.path}: {group}/{name} cannot be read: {error}") from error
+        for place, stored in self._stored.items():
+            offsets = self._start[FIELD_AT[place].on]
+            try:
+                arrays[place] = stored[offsets[start] : offsets[stop]]
+            except OSError as error:
+                raise BenoError(f"{self.path}: {place} cannot be read: {error}") from error
+            if FIELD_AT[place].name == "kind" and self._kinds is not None:
+                arrays[place] = self._kinds[arrays[place]]
         return arrays
 
     def _read_metadata(self) -> Metadata:
@@ -271,20 +109,41 @@ class Dataset:
             raise ValueError(f"it has format version {version}; this beno reads 1 to {VERSION}")
         return Metadata.from_json(self._file.attrs["metadata"])
 
-    def _offsets(self, group: str, names: dict[str, str]) -> np.ndarray:
+    def _read_kinds(self) -> Int[np.ndarray, " numbers"] | None:
+        """What this version calls each number of the file's kinds; None if they are the same.
+
+        Files of version 1 have no names for them, and the numbers that this version has.
+        """
+        names = h5py.check_enum_dtype(self._stored["panels/kind"].dtype)
+        if names is None or names == {kind.label: kind.value for kind in Kind}:
+            return None
+        known = {kind.label: kind.value for kind in Kind}
+        if unknown := set(names) - set(known):
+            raise ValueError(f"it has {', '.join(sorted(unknown))} walls; this beno has {', '.join(known)}")
+        table = np.full(2**8, -1, dtype=np.int8)  # by the number as a byte; -1 is no kind at all
+        for name, number in names.items():
+            table[number] = known[name]
+        return table
+
+    def _read_offsets(self, group: str) -> Int[np.ndarray, " samples_plus_one"]:
         offsets = self._file[f"offsets/{group}"][:]
         if len(offsets) != self.metadata.samples + 1 or offsets[0] != 0 or (np.diff(offsets) <= 0).any():
             raise ValueError(f"offsets/{group} do not fit its {self.metadata.samples} samples")
-        for field, name in names.items():
-            stored = self._file[group].get(name)
-            if stored is None and field in OPTIONAL:
+        coefficients = LAWS[self.metadata.equation].coefficients()
+        for field in (one for one in FIELDS if one.on == group):
+            stored = self._file[group].get(field.stored_as)
+            if stored is None and field.part_of == "law" and field.name not in coefficients:
                 continue
-            if not isinstance(stored, h5py.Dataset) or stored.shape[:1] != (offsets[-1],):
-                raise ValueError(f"{group}/{name} is missing or does not have {offsets[-1]} rows")
-            columns = (2,) if field in TWO_COLUMNS else ()
-            if stored.shape[1:] != columns or stored.dtype.kind != np.dtype(STORED_TYPE.get(field, float)).kind:
-                raise ValueError(f"{group}/{name} has the wrong type or number of columns")
+            self._require_fit(field, stored, int(offsets[-1]))
         return offsets
+
+    @staticmethod
+    def _require_fit(field: Field, stored: Any, rows: int) -> None:
+        name = f"{field.on}/{field.stored_as}"
+        if not isinstance(stored, h5py.Dataset) or stored.shape[:1] != (rows,):
+            raise ValueError(f"{name} is missing or does not have {rows} rows")
+        if stored.shape[1:] != field.columns or stored.dtype.kind != np.dtype(field.dtype).kind:
+            raise ValueError(f"{name} has the wrong type or number of columns")
 
 
 def _open(path: Path) -> h5py.File:

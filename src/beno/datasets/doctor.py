@@ -7,16 +7,21 @@ labels themselves say which boundary values are wrong, and what would be right.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import sha256
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Integer
 
-from beno.datasets.dataset import Metadata
-from beno.datasets.records import Sample
-from beno.geometry.grid import DIRECTION_NAMES
-from beno.problems.problem import Kind
+from beno.datasets.metadata import Metadata
+from beno.datasets.records import Record
+from beno.geometry.base import DIRECTION_NAMES
+from beno.problems.fields import BY_NAME, taken
+from beno.problems.law import LAWS
+from beno.problems.norms import relative_l2
+from beno.problems.solution import Solution
+from beno.problems.walls import Kind
+from beno.solvers.direct import factorised
 from beno.solvers.finite_volumes import System, assemble
 from beno.support.errors import BenoError
 
@@ -132,7 +137,7 @@ def _of(count: int, total: int) -> str:
 
 
 def examine(
-    samples: Iterable[Sample],
+    records: Iterable[Record],
     splits: Integer[np.ndarray, " s"] | None = None,
     tolerance: float = TOLERANCE,
     metadata: Metadata | None = None,
@@ -143,136 +148,140 @@ def examine(
     diagnoses: list[Diagnosis] = []
     seen: dict[bytes, int] = {}
     in_both = []
-    for index, sample in enumerate(samples):
-        diagnoses.append(diagnose(sample, metadata))
+    for index, record in enumerate(records):
+        diagnoses.append(diagnose(record, metadata))
         if splits is None:
             continue
-        first = seen.setdefault(_fingerprint(sample), index)
+        first = seen.setdefault(_fingerprint(record), index)
         if splits[first] != splits[index]:
             in_both.append((first, index))
     return Report(diagnoses, in_both, tolerance)
 
 
-def diagnose(sample: Sample, metadata: Metadata | None = None) -> Diagnosis:
-    nan_columns = [
-        name
-        for name, values in vars(sample).items()
-        if isinstance(values, np.ndarray) and not np.isfinite(values).all()
-    ]
-    if nan_columns:
+def diagnose(record: Record, metadata: Metadata | None = None) -> Diagnosis:
+    if nan_columns := record.columns_not_finite:
         return Diagnosis(nan_columns)
-    false_claims = [] if metadata is None else list(_false_claims(sample, metadata))
-    unmatched = _faces_without_cell(sample)
-    as_stored, as_swapped = _missing(sample), _missing(_swap(sample))
+    false_claims = [] if metadata is None else list(_false_claims(record, metadata))
+    unmatched = _faces_without_cell(record)
+    as_stored, as_swapped = _missing(record), _missing(_swapped(record))
     transposed = not isinstance(as_swapped, str) and (
-        isinstance(as_stored, str) or _fits_far_better(as_swapped, as_stored, _size(sample))
+        isinstance(as_stored, str) or _fits_far_better(as_swapped, as_stored, _size(record))
     )
     found = as_swapped if transposed else as_stored
     if isinstance(found, str):
-        reason = f"{unmatched} of its {len(sample.g)} boundary faces belong to no cell, swapped or not"
+        reason = f"{unmatched} of its {len(record['g'])} boundary faces belong to no cell, swapped or not"
         return Diagnosis([], false_claims, broken=reason if unmatched else found, faces_without_cell=unmatched)
-    system, missing = found
-    error = _error(system, missing, (_swap(sample) if transposed else sample).in_grid_order().u)
-    missing = np.abs(missing) / _size(sample)
+    missing = np.abs(found.missing) / _size(record)
     # An equation weighs its cell's u with the diagonal, 4 for Poisson away from the walls.
-    weight = system.matrix.diagonal() / 4
+    weight = found.system.matrix.diagonal() / 4
     residual = np.divide(missing, weight, out=missing.copy(), where=weight > 0)
-    walls = np.bincount(system.problem.domain.panels.cell, minlength=len(missing))
+    walls = np.bincount(found.solution.problem.domain.panels.cell, minlength=len(missing))
     return Diagnosis(
         false_claims=false_claims,
-        error=error,
+        error=_error(found),
         faces_without_cell=unmatched,
         transposed=transposed,
         residual=float(residual.max()),
         inner_residual=float(residual[walls == 0].max(initial=0.0)),
-        misfit=_misfit_by_direction(system, missing, walls),
+        misfit=_misfit_by_direction(found, missing, walls),
     )
 
 
-def mend(sample: Sample, distrusted: Bool[np.ndarray, " 4"], tolerance: float = TOLERANCE) -> Sample:
-    """The sample with its points in the boundary's frame and the distrusted walls read back from the labels.
+def mend(record: Record, distrusted: Bool[np.ndarray, " 4"], tolerance: float = TOLERANCE) -> Solution:
+    """The solution with its points in the boundary's frame and the distrusted walls read back from the labels.
 
-    A wall is read back where it is the only distrusted one of its cell and its value is off. Under pure
-    Neumann walls u is given zero mean.
+    A wall is read back where it is the only distrusted one of its cell and its value is off. Where a constant is free
+    u is given zero mean.
     """
-    diagnosis = diagnose(sample)
+    diagnosis = diagnose(record)
     if diagnosis.nan_columns or diagnosis.broken:
         raise BenoError(diagnosis.broken or f"NaN or infinity in {', '.join(diagnosis.nan_columns)} cannot be mended")
-    mended = (_swap(sample) if diagnosis.transposed else sample).in_grid_order()
-    problem = mended.problem
-    system, panels = assemble(problem), problem.domain.panels
+    claimed = _claimed(_swapped(record) if diagnosis.transposed else record)
+    problem = claimed.solution.problem
+    panels, weight = problem.domain.panels, claimed.system.wall_weight
     suspect = distrusted[panels.direction]
     alone = suspect & (np.bincount(panels.cell, suspect)[panels.cell] == 1)
-    missing = system.residual(mended.u)[panels.cell]
-    off = alone & (np.abs(missing) > tolerance * _size(mended) * system.wall_weight)
-    g = mended.g.copy()
-    g[off] -= missing[off] / system.wall_weight[off]
-    shift = mended.u.mean() if problem.is_pure_neumann else 0.0
-    return replace(mended, g=g, u=mended.u - shift)
+    missing = claimed.missing[panels.cell]
+    off = alone & (np.abs(missing) > tolerance * _size(record) * weight)
+    g = problem.g.copy()
+    g[off] -= missing[off] / weight[off]
+    return Solution(problem.with_data(g=g), problem.operator.without_constant(claimed.solution.u))
 
 
-def _swap(sample: Sample) -> Sample:
-    return replace(sample, points=sample.points[:, ::-1])
+def _swapped(record: Record) -> Record:
+    """x and y of the points exchanged."""
+    return record.replace(points=record["points"][:, ::-1])
 
 
-def _missing(sample: Sample) -> tuple[System, Float[np.ndarray, " n"]] | str:
-    """The equations that the sample claims to satisfy, and what is missing in each; or why there are none."""
-    ordered = sample.in_grid_order()
+@dataclass(frozen=True, eq=False)
+class Claimed:
+    """The equations that a record claims to satisfy, and what is missing in each."""
+
+    solution: Solution
+    system: System
+    missing: Float[np.ndarray, " n"]
+
+
+def _claimed(record: Record) -> Claimed:
+    solution = record.solution()
+    system = assemble(solution.problem.operator)
+    return Claimed(solution, system, system.residual(solution.problem.right, solution.u))
+
+
+def _missing(record: Record) -> Claimed | str:
+    """Or why there are none."""
     try:
-        system = assemble(ordered.problem)
+        return _claimed(record)
     except BenoError as error:
         return str(error)
-    except IndexError:
-        return "its points lie outside the unit square"
-    return system, system.residual(ordered.u)
 
 
-def _error(system: System, missing: Float[np.ndarray, " n"], u: Float[np.ndarray, " n"]) -> float:
-    """How far u is from the exact solution, in relative L2."""
-    pure_neumann = system.problem.is_pure_neumann
-    exact = u + system.factorisation.solve(missing - missing.mean() if pure_neumann else missing)
-    if pure_neumann:
-        exact -= exact.mean()
-    size = max(np.abs(exact).max(), np.abs(u).max())
-    if size == 0:
-        return 0.0
-    error = float(np.linalg.norm((exact - u) / size) / np.linalg.norm(exact / size)) if exact.any() else np.inf
+def _error(claimed: Claimed) -> float:
+    """How far u is from the exact solution of the scheme, in relative L2."""
+    operator, missing, u = claimed.solution.problem.operator, claimed.missing, claimed.solution.u
+    missing = missing - missing.mean() if operator.leaves_constant_free else missing
+    exact = operator.without_constant(u + factorised(claimed.system.solvable_matrix).solve(missing))
+    error = relative_l2(u, exact)
     return error if np.isfinite(error) else np.inf
 
 
-def _false_claims(sample: Sample, metadata: Metadata) -> Iterator[str]:
-    if (sample.coefficient is not None) != (metadata.equation == "darcy"):
-        has = "has no" if sample.coefficient is None else "has a"
-        yield f"the metadata says {metadata.equation}, but the sample {has} kappa"
-    kinds = {Kind(kind).name.lower() for kind in np.unique(sample.kind) if kind in set(Kind)}
-    expected = "dirichlet" if metadata.boundary == "zero" else metadata.boundary
-    if expected != "mixed" and kinds != {expected}:
-        yield f"the metadata says {metadata.boundary} boundaries, but there are {' and '.join(sorted(kinds))} panels"
-    if metadata.boundary == "zero" and sample.g.any():
+def _false_claims(record: Record, metadata: Metadata) -> Iterator[str]:
+    claimed = set(LAWS[metadata.equation].coefficients())
+    found = {name for name in record.values if BY_NAME[name].part_of == "law"}
+    for names, has in ((claimed - found, "has no"), (found - claimed, "has a")):
+        for name in sorted(names):
+            yield f"the metadata says {metadata.equation}, but the sample {has} {name.replace('_', ' ')}"
+    kinds = {Kind(kind) for kind in np.unique(record["kind"]) if kind in set(Kind)}
+    expected = metadata.problem_class.kinds
+    if len(expected) == 1 and kinds != expected:
+        found_kinds = " and ".join(sorted(kind.label for kind in kinds))
+        yield f"the metadata says {metadata.boundary} boundaries, but there are {found_kinds} panels"
+    if metadata.boundary == "zero" and record["g"].any():
         yield "the metadata says zero boundary values, but g is not zero"
 
 
-def _fits_far_better(
-    one: tuple[System, Float[np.ndarray, " n"]], other: tuple[System, Float[np.ndarray, " n"]], size: float
-) -> bool:
+def _fits_far_better(one: Claimed, other: Claimed, size: float) -> bool:
     """Judged at the walls, since f and u alone cannot tell x from y; by the median, which one wrong wall leaves be.
 
     What is right but for rounding is not bettered.
     """
-    first, second = (np.median(np.abs(missing[system.problem.domain.panels.cell])) for system, missing in (one, other))
+    first, second = (
+        np.median(np.abs(claimed.missing[claimed.solution.problem.domain.panels.cell])) for claimed in (one, other)
+    )
     return bool(first < 0.1 * second and second > 1e-6 * size)
 
 
-def _size(sample: Sample) -> float:
-    return float(max(np.abs(sample.u).max(), np.abs(sample.g).max(), np.finfo(float).tiny))
+def _size(record: Record) -> float:
+    return float(max(np.abs(record["u"]).max(), np.abs(record["g"]).max(), np.finfo(float).tiny))
 
 
-def _faces_without_cell(sample: Sample) -> int:
+def _faces_without_cell(record: Record) -> int:
     try:
-        domain = sample.domain
-    except (BenoError, IndexError):
-        return len(sample.g)
-    return len(_half_steps(sample.centres, sample.resolution) - _half_steps(domain.panels.centres, sample.resolution))
+        domain = record.domain
+    except BenoError:
+        return len(record["g"])
+    stored, found = (_half_steps(one, record.resolution) for one in (record["centres"], domain.panels.centres))
+    return len(stored - found)
 
 
 def _half_steps(centres: Float[np.ndarray, "p 2"], resolution: int) -> set[tuple[int, int]]:
@@ -280,22 +289,21 @@ def _half_steps(centres: Float[np.ndarray, "p 2"], resolution: int) -> set[tuple
 
 
 def _misfit_by_direction(
-    system: System, missing: Float[np.ndarray, " n"], walls: Int[np.ndarray, " n"]
+    claimed: Claimed, missing: Float[np.ndarray, " n"], walls: Int[np.ndarray, " n"]
 ) -> Float[np.ndarray, " 4"]:
     """The largest misfit of g over cells with one wall; NaN in a direction that has none."""
-    panels = system.problem.domain.panels
+    panels = claimed.solution.problem.domain.panels
     alone = walls[panels.cell] == 1
     misfit = np.full(4, np.nan)
-    np.fmax.at(misfit, panels.direction[alone], (missing[panels.cell] / system.wall_weight)[alone])
+    np.fmax.at(misfit, panels.direction[alone], (missing[panels.cell] / claimed.system.wall_weight)[alone])
     return misfit
 
 
-def _fingerprint(sample: Sample) -> bytes:
+def _fingerprint(record: Record) -> bytes:
     """Equal for equal problems, whatever the order of their points."""
-    ordered = sample.in_grid_order()
+    ordered = taken(record.values, points=record.grid_order, panels=slice(None))
     digest = sha256()
-    for values in (ordered.points, ordered.source, ordered.coefficient, ordered.centres, ordered.g, ordered.alpha):
-        if values is not None:
-            digest.update(np.round(values, 9).tobytes())
-    digest.update(ordered.kind.astype(np.int8).tobytes())
+    for name, values in ordered.items():
+        if name != "u":
+            digest.update(np.round(values.astype(float), 9).tobytes())
     return digest.digest()

@@ -10,10 +10,11 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-from beno.datasets.dataset import Block, Dataset, Metadata, write
-from beno.datasets.records import Sample
+from beno.datasets.dataset import Dataset
+from beno.datasets.hdf5 import Block, write
+from beno.datasets.metadata import Metadata
 from beno.problems.families import Family
-from beno.solvers.finite_volumes import solve
+from beno.solvers.direct import Direct
 from beno.support.errors import BenoError
 from beno.support.files import require_file_place
 from beno.support.interruptions import Interruptions
@@ -25,7 +26,7 @@ MOST_CELLS_A_BLOCK = 2**18  # keeps a block near 10 MB, whatever the resolution
 
 
 def make_block(family: Family, seed: int, start: int, stop: int) -> Block:
-    return Block.pack([Sample.of(solve(family.problem(seed, index))) for index in range(start, stop)])
+    return Block.pack([Direct().solve(family.problem(seed, index)) for index in range(start, stop)])
 
 
 def make(

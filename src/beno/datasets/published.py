@@ -4,16 +4,17 @@ A set is three arrays: RHS (samples x cells x 4: two coordinates, f, and which c
 in, 0 inside), SOL (samples x cells x 1: u) and BC (samples x faces x 4: x, y, g, and a column of NaN).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Bool, Float
 
-from beno.datasets.dataset import Metadata
-from beno.datasets.records import Sample
+from beno.datasets.metadata import Metadata
+from beno.datasets.records import Record
 from beno.geometry.grid import Domain
-from beno.problems.problem import Kind
+from beno.problems.solution import Solution
+from beno.problems.walls import Walls
 from beno.support.errors import BenoError
 
 # Columns by file; the last of BC is stored but means nothing.
@@ -23,7 +24,7 @@ COLUMNS = {"BC": ("x", "y", "g", "(unused)"), "RHS": ("first coordinate", "secon
 @dataclass(frozen=True, eq=False)
 class PublishedSet:
     metadata: Metadata
-    samples: list[Sample]
+    samples: list[Record]
     nan_columns: list[str]  # columns in which every value is NaN, as "BC column 3 (unused)"
 
 
@@ -87,7 +88,7 @@ def _sample(
     faces: Float[np.ndarray, "p 4"],
     resolution: int,
     where: str,
-) -> Sample:
+) -> Record:
     if not (np.isfinite(right[:, [0, 1, 3]]).all() and np.isfinite(faces[:, :2]).all()):
         raise BenoError(f"{where}: NaN or infinity among the coordinates or the kinds of cells")
     if not (right[:, 3] == 0).any():
@@ -100,18 +101,21 @@ def _sample(
     if len(row_of) != len(faces) or len(wanted) != len(faces) or any(tuple(key) not in row_of for key in wanted):
         raise BenoError(f"{where}: the {len(faces)} faces of BC do not close around a region")
     inside = right[:, 3] == 0
-    return Sample(
-        resolution=resolution,
-        points=right[inside, :2],
-        source=right[inside, 2],
-        u=u[inside],
-        centres=panels.centres,
-        normals=panels.normals,
-        lengths=panels.lengths,
-        ring=panels.ring,
-        kind=np.full(len(faces), Kind.DIRICHLET, dtype=np.int8),
-        g=faces[[row_of[tuple(key)] for key in wanted], 2],
-        alpha=np.zeros(len(faces)),
+    walls = Walls.uniform(len(faces))
+    return Record(
+        resolution,
+        {
+            "points": right[inside, :2],
+            "f": right[inside, 2],
+            "u": u[inside],
+            "centres": panels.centres,
+            "normals": panels.normals,
+            "lengths": panels.lengths,
+            "ring": panels.ring,
+            "kind": walls.kind,
+            "g": faces[[row_of[tuple(key)] for key in wanted], 2],
+            "alpha": walls.alpha,
+        },
     )
 
 
@@ -128,15 +132,16 @@ def _fill_between_walls(centres: Float[np.ndarray, "p 2"], resolution: int, wher
     return np.cumsum(toggles, axis=0)[:-1] % 2 == 1
 
 
-def with_published_fault(sample: Sample) -> Sample:
-    """The sample with the fault of the published ones put in: walls that face -x have the values of those that face +y.
+def with_published_fault(solution: Solution) -> Solution:
+    """The solution with the fault of the published ones: panels that face -x have the values of those that face +y.
 
     Both in the order of x, and of y where x is the same, as they are copied there. u stays what it was.
     """
-    facing_left, facing_up = (np.flatnonzero(sample.normals @ towards > 0.5) for towards in ((-1, 0), (0, 1)))
+    problem = solution.problem
+    panels, g = problem.domain.panels, problem.g.copy()
+    facing_left, facing_up = (np.flatnonzero(panels.normals @ towards > 0.5) for towards in ((-1, 0), (0, 1)))
     if len(facing_left) != len(facing_up):
         raise BenoError(f"{len(facing_left)} panels face -x and {len(facing_up)} face +y; they must be as many")
-    into, out_of = (faces[np.lexsort(sample.centres[faces].T[::-1])] for faces in (facing_left, facing_up))
-    g = sample.g.copy()
-    g[into] = sample.g[out_of]
-    return replace(sample, g=g)
+    into, out_of = (faces[np.lexsort(panels.centres[faces].T[::-1])] for faces in (facing_left, facing_up))
+    g[into] = problem.g[out_of]
+    return Solution(problem.with_data(g=g), solution.u)

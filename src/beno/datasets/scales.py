@@ -7,8 +7,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from beno.datasets.records import Sample
 from beno.datasets.summaries import Spread
+from beno.problems.solution import Solution
 from beno.support.errors import BenoError
 
 
@@ -26,11 +26,11 @@ class Scales:
                 raise BenoError(f"the scale of the {name} is {value!r}; it must be a positive number")
 
     @classmethod
-    def fit(cls, samples: Iterable[Sample]) -> "Scales":
-        """Of the samples given, which must be those to train on and no others."""
+    def fit(cls, solutions: Iterable[Solution]) -> "Scales":
+        """From the solutions given, which must be those to train on and no others."""
         source, boundary, solution = Spread(), Spread(), Spread()
-        for sample in samples:
-            source.see(sample.source)
-            boundary.see(sample.g)
-            solution.see(sample.u)
+        for solved in solutions:
+            source.see(solved.problem.f)
+            boundary.see(solved.problem.g)
+            solution.see(solved.u)
         return cls(*(spread.rms if spread.count and spread.rms > 0 else 1.0 for spread in (source, boundary, solution)))

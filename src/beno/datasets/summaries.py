@@ -33,12 +33,13 @@ class Spread:
 def summarise(dataset: Dataset) -> dict[str, Spread]:
     """Spreads by name, in the order in which a person would read them."""
     spreads = {name: Spread() for name in ("points a sample", "panels a sample", "f", "g", "kappa", "u")}
-    for sample in dataset:
-        spreads["points a sample"].see(np.array([len(sample.u)]))
-        spreads["panels a sample"].see(np.array([len(sample.g)]))
-        spreads["f"].see(sample.source)
-        spreads["g"].see(sample.g)
-        spreads["u"].see(sample.u)
-        if sample.coefficient is not None:
-            spreads["kappa"].see(sample.coefficient)
+    for solution in dataset:
+        problem = solution.problem
+        spreads["points a sample"].see(np.array([len(solution.u)]))
+        spreads["panels a sample"].see(np.array([len(problem.g)]))
+        spreads["f"].see(problem.f)
+        spreads["g"].see(problem.g)
+        spreads["u"].see(solution.u)
+        if not problem.law.is_uniform:
+            spreads["kappa"].see(problem.law.at_points(problem.domain))
     return {name: spread for name, spread in spreads.items() if spread.count}

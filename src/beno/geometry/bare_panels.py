@@ -1,12 +1,11 @@
-"""A domain as an operator through the boundary sees it: points inside, and panels around them, on no grid at all."""
+"""A domain without a grid: points inside, and straight panels of any length and direction around them."""
 
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from beno.geometry.grid import DIRECTIONS, Domain
-from beno.problems.solution import wall_distance_at
+from beno.geometry.base import DIRECTIONS, Panels
 from beno.support.errors import BenoError
 
 CLOSED = 1e-6  # how far, relative to the boundary's length, its outward normals may be from adding up to nothing
@@ -15,35 +14,30 @@ LARGEST_GAP = 1e-3  # between panels that follow each other, in lengths of the f
 PAIRS_AT_ONCE = 2**22
 
 
-@dataclass(frozen=True, eq=False)
-class Shape:
+@dataclass(frozen=True, eq=False, repr=False)
+class BarePanels:
+    """The panels stand in the order of a walk with the domain on the left, ring by ring."""
+
     points: Float[np.ndarray, "n 2"]
-    centres: Float[np.ndarray, "p 2"]
-    normals: Float[np.ndarray, "p 2"]  # outward, of unit length
-    lengths: Float[np.ndarray, " p"]
-    walls: Float[np.ndarray, "n 4"]  # from each point to the panel that it meets first along each of DIRECTIONS
-    ring: Int[np.ndarray, " p"]  # the panels stand in the order of a walk with the domain on the left, ring by ring
+    panels: Panels
+    wall_distance: Float[np.ndarray, "n 4"]
 
     def __post_init__(self) -> None:
-        if not len(self.lengths):
+        if not len(self.panels):
             raise BenoError("the shape has no panels; a boundary is needed")
 
-    @classmethod
-    def of(cls, domain: Domain, points: Float[np.ndarray, "m 2"] | None = None) -> "Shape":
-        """The domain's own points, or others inside it."""
-        panels = domain.panels
-        if points is None:
-            return cls(domain.points, panels.centres, panels.normals, panels.lengths, domain.wall_distance, panels.ring)
-        walls = wall_distance_at(domain, points)
-        return cls(points, panels.centres, panels.normals, panels.lengths, walls, panels.ring)
+    def __repr__(self) -> str:
+        return f"BarePanels({len(self.points)} points, {len(self.panels)} panels)"
 
     @classmethod
-    def from_panels(cls, points: np.ndarray, centres: np.ndarray, normals: np.ndarray, lengths: np.ndarray) -> "Shape":
+    def from_panels(
+        cls, points: np.ndarray, centres: np.ndarray, normals: np.ndarray, lengths: np.ndarray
+    ) -> "BarePanels":
         """Straight panels of any length and direction that close the boundary, in the order of a walk along it.
 
         >>> middle = np.array([[0.0, -1.0], [2.0, 0.0], [0.0, 1.0], [-2.0, 0.0]])
         >>> normal = middle / np.array([1.0, 2.0, 1.0, 2.0])[:, None]
-        >>> Shape.from_panels(np.array([[0.5, 0.0]]), middle, normal, np.array([4.0, 2.0, 4.0, 2.0])).walls
+        >>> BarePanels.from_panels(np.array([[0.5, 0.0]]), middle, normal, np.array([4.0, 2.0, 4.0, 2.0])).wall_distance
         array([[2.5, 1.5, 1. , 1. ]])
         """
         points, centres, normals, lengths = (
@@ -75,8 +69,8 @@ class Shape:
         if (filled < INSIDE).any():
             x, y = points[filled.argmin()]
             raise BenoError(f"the point ({x:.4g}, {y:.4g}) is outside the panels")
-        walls = np.concatenate([walls for _, walls in views])
-        return cls(points, centres, normals, lengths, walls, _rings(centres, normals, lengths))
+        wall_distance = np.concatenate([distance for _, distance in views])
+        return cls(points, Panels(centres, normals, lengths, _rings(centres, normals, lengths)), wall_distance)
 
 
 def _rings(
@@ -112,14 +106,14 @@ def _look_around(
     half = lengths / 2
     angle = np.arctan2(along + half, away) - np.arctan2(along - half, away)
     angle = (angle + np.pi) % (2 * np.pi) - np.pi  # the one that the panel subtends, with its side's sign
-    walls = np.full((len(points), len(DIRECTIONS)), np.inf)
+    seen = np.full((len(points), len(DIRECTIONS)), np.inf)
     for number, direction in enumerate(DIRECTIONS):
         facing = normals @ direction
         with np.errstate(divide="ignore", invalid="ignore"):
             distance = away / facing
             hit = np.abs(along - distance * (tangents @ direction)) <= half * (1 + 1e-9)
         hit &= (facing > 1e-9) & (distance >= 0)
-        walls[:, number] = np.where(hit, distance, np.inf).min(axis=1)
+        seen[:, number] = np.where(hit, distance, np.inf).min(axis=1)
     # A ray may slip between two panels that do not quite meet; the farthest panel is as far as it can see.
     farthest = np.sqrt((offset**2).sum(axis=2)).max(axis=1)
-    return angle.sum(axis=1) / (2 * np.pi), np.minimum(walls, farthest[:, None])
+    return angle.sum(axis=1) / (2 * np.pi), np.minimum(seen, farthest[:, None])

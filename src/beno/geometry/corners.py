@@ -8,16 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
+from beno.geometry.base import Panels
+
 SHARPEST_BEND = np.pi / 6  # between panels of one wall
 
 
 @dataclass(frozen=True, eq=False)
 class WallEnds:
-    """Of the wall that each panel lies in, where its ring comes from and where it goes to."""
+    """For each panel both ends of the wall that it lies in: the one that the walk comes from, and the one ahead."""
 
-    distance: Float[
-        np.ndarray, "p 2"
-    ]  # from the panel's centre to the wall's end; around the whole ring if it has none
+    # From the panel's centre to the wall's end; around the whole ring if it has none.
+    distance: Float[np.ndarray, "p 2"]
     beside: Float[np.ndarray, "p 2"]  # length of the wall beyond the end; 0 if there is none
     angle: Float[np.ndarray, "p 2"]  # that the domain fills at the end; a straight one if only the kind changes
     sign: Float[np.ndarray, "p 2"]  # -1 where u is given beyond the end, 1 where its slope is, or nearly (Robin)
@@ -26,26 +27,21 @@ class WallEnds:
         return np.concatenate([self.distance, self.beside, self.angle, self.sign], axis=1)
 
 
-def wall_ends(
-    normals: Float[np.ndarray, "p 2"],
-    lengths: Float[np.ndarray, " p"],
-    ring: Int[np.ndarray, " p"],
-    kind: Int[np.ndarray, " p"],
-) -> WallEnds:
+def wall_ends(panels: Panels, kind: Int[np.ndarray, " p"], reflection: Float[np.ndarray, " p"]) -> WallEnds:
     """Panels stand in the order of a walk with the domain on the left, ring by ring. A wall ends where it turns and
-    where the kind of its panels changes.
+    where the kind of its panels changes. ``reflection`` is -1 at panels that fix u and 1 at all others.
 
     >>> from beno.geometry.grid import Domain
     >>> panels = Domain.square(4, [(2, 1), None, None, None]).panels
-    >>> ends = wall_ends(panels.normals, panels.lengths, panels.ring, np.zeros(len(panels), dtype=int))
+    >>> ends = wall_ends(panels, np.zeros(len(panels), dtype=int), np.full(len(panels), -1.0))
     >>> ends.distance[0], ends.beside[0]  # the floor's first panel: a short wall behind it, the right wall ahead
     (array([0.125, 0.375]), array([0.25, 1.  ]))
     >>> np.degrees(ends.angle[0])
     array([90., 90.])
     """
+    normals, lengths, ring = panels.normals, panels.lengths, panels.ring
     distance, beside = np.empty((len(ring), 2)), np.zeros((len(ring), 2))
     angle, sign = np.full((len(ring), 2), np.pi), np.zeros((len(ring), 2))
-    sign_of_panel = np.choose(kind, (-1.0, 1.0, 1.0))
     for number in range(ring.max() + 1):
         here = np.flatnonzero(ring == number)
         following = np.roll(normals[here], -1, axis=0)
@@ -67,5 +63,5 @@ def wall_ends(
         beside[here] = np.stack([length[wall - 1], np.roll(length, -1)[wall]], axis=1)
         angle[here] = np.stack([filled[wall - 1], filled[wall]], axis=1)
         beyond = np.stack([here[ends[wall - 1]], here[(ends[wall] + 1) % len(here)]], axis=1)
-        sign[here] = sign_of_panel[beyond]
+        sign[here] = reflection[beyond]
     return WallEnds(distance, beside, angle, sign)

@@ -13,11 +13,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy import ndimage
 
+from beno.geometry.base import DIRECTIONS, Panels
 from beno.support.errors import BenoError
-
-# The four directions in which a cell may meet a wall, in the order used everywhere: -x, +x, -y, +y.
-DIRECTIONS = np.array([[-1, 0], [1, 0], [0, -1], [0, 1]])
-DIRECTION_NAMES = ("-x", "+x", "-y", "+y")
 
 # Each face of cell (0, 0) as a directed edge with the cell on its left, so that a walk along the
 # edges goes counter-clockwise around the domain and clockwise around its holes.
@@ -31,40 +28,22 @@ Cut = tuple[int, int] | None
 CORNER_NAMES = ("lower left", "lower right", "upper left", "upper right")
 
 
-@dataclass(frozen=True, eq=False)
-class Panels:
-    """The boundary, ring by ring: the outer ring counter-clockwise, then every hole clockwise.
+@dataclass(frozen=True, eq=False, repr=False)
+class GridPanels(Panels):
+    """Faces of cells. A ring starts at its lowest panel (the leftmost of these), however the domain was made."""
 
-    A ring starts at its lowest panel (the leftmost of these), however the shape was made.
-    """
-
-    centres: Float[np.ndarray, "p 2"]
-    normals: Float[np.ndarray, "p 2"]  # outward, of unit length
-    lengths: Float[np.ndarray, " p"]
-    ring: Int[np.ndarray, " p"]  # 0 is the outer ring
     direction: Int[np.ndarray, " p"]  # which of DIRECTIONS the normal is
     cell: Int[np.ndarray, " p"]  # the inside point that the panel belongs to
 
-    def __len__(self) -> int:
-        return len(self.lengths)
 
-    @cached_property
-    def arc_length(self) -> Float[np.ndarray, " p"]:
-        """Distance along its own ring from the ring's start to each panel's centre."""
-        along = np.cumsum(self.lengths) - self.lengths / 2
-        ring_start = np.concatenate([[0.0], np.cumsum(self.ring_lengths)[:-1]])
-        return along - ring_start[self.ring]
-
-    @cached_property
-    def ring_lengths(self) -> Float[np.ndarray, " rings"]:
-        return np.bincount(self.ring, self.lengths)
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Domain:
     """A connected set of grid cells inside the unit square."""
 
     mask: Bool[np.ndarray, "n n"]
+
+    def __repr__(self) -> str:
+        return f"Domain({self.resolution} x {self.resolution} cells, {len(self.cells)} inside)"
 
     @classmethod
     def from_mask(cls, mask: np.ndarray) -> "Domain":
@@ -109,9 +88,7 @@ class Domain:
                     f"the cut of {width} x {height} cells at the {CORNER_NAMES[corner]} corner "
                     f"swallows the whole square of {resolution} x {resolution} cells"
                 )
-            along_x = slice(-width, None) if corner % 2 else slice(None, width)
-            along_y = slice(-height, None) if corner >= 2 else slice(None, height)
-            mask[along_x, along_y] = False
+            mask[corner_of(corner, width, height)] = False
         if all(cut is None or 2 * max(cut) < resolution for cut in cuts):
             mask.flags.writeable = False
             return cls(mask)  # the middle is whole and reaches every part: nothing to check
@@ -143,7 +120,7 @@ class Domain:
 
     @cached_property
     def neighbours(self) -> Int[np.ndarray, "n 4"]:
-        """For each point its neighbour in each of DIRECTIONS; -1 where there is a wall."""
+        """For each point its neighbour in each of DIRECTIONS; -1 where there is none."""
         inner = slice(1, -1)
         padded = np.full((self.resolution + 2, self.resolution + 2), -1, dtype=np.int32)
         padded[inner, inner] = self.number
@@ -156,7 +133,7 @@ class Domain:
         return np.stack([near[self.mask] for near in shifted], axis=1)
 
     @cached_property
-    def panels(self) -> Panels:
+    def panels(self) -> GridPanels:
         cell, direction = np.nonzero(self.neighbours < 0)
         corner = self.cells[cell]
         side = self.resolution + 1
@@ -170,7 +147,7 @@ class Domain:
         centres = self.points[cell] + 0.5 * self.spacing * DIRECTIONS[direction]
         order, ring = _walk_rings(following, np.lexsort(centres.T).tolist())
         direction = direction[order]
-        return Panels(
+        return GridPanels(
             centres=centres[order],
             normals=DIRECTIONS[direction].astype(float),
             lengths=np.full(len(order), self.spacing),
@@ -180,8 +157,15 @@ class Domain:
         )
 
     @cached_property
+    def panel_at(self) -> Int[np.ndarray, "n 4"]:
+        """For each point its panel in each of DIRECTIONS; -1 where there is a neighbour instead."""
+        at = np.full(self.neighbours.shape, -1)
+        at[self.panels.cell, self.panels.direction] = np.arange(len(self.panels))
+        return at
+
+    @cached_property
     def wall_distance(self) -> Float[np.ndarray, "n 4"]:
-        """Distance from each point to the wall that it meets first along each of DIRECTIONS."""
+        """Distance from each point to the boundary that it meets first along each of DIRECTIONS."""
         n = self.resolution
         x, y = np.indices((n, n))
         outside = ~self.mask
@@ -193,12 +177,19 @@ class Domain:
         return (steps[self.mask] - 0.5) * self.spacing
 
     @property
+    def centroid(self) -> Float[np.ndarray, " 2"]:
+        return self.points.mean(axis=0)
+
+    @property
     def area(self) -> float:
         return len(self.cells) * self.spacing**2
 
-    @property
-    def centroid(self) -> Float[np.ndarray, " 2"]:
-        return self.points.mean(axis=0)
+
+def corner_of(corner: int, width: int, height: int) -> tuple[slice, slice]:
+    """Where a picture has the rectangle in one of its corners, numbered as in CORNER_NAMES."""
+    along_x = slice(-width, None) if corner % 2 else slice(None, width)
+    along_y = slice(-height, None) if corner >= 2 else slice(None, height)
+    return along_x, along_y
 
 
 def _walk_rings(following: list[int], starts: list[int]) -> tuple[list[int], list[int]]:

@@ -1,11 +1,10 @@
-"""The eight symmetries of the square, under which a solved problem stays a solved problem."""
-
-from dataclasses import replace
+"""The eight symmetries of the square: what they do to places, pictures, directions and panels."""
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 
-from beno.datasets.records import Sample
+from beno.geometry.base import DIRECTIONS
+from beno.geometry.grid import Domain
 from beno.support.errors import BenoError
 
 SYMMETRIES = 8
@@ -22,41 +21,30 @@ def matrix(symmetry: int) -> Int[np.ndarray, "2 2"]:
     return turns @ _SWAP if symmetry >= 4 else turns
 
 
-def transformed(sample: Sample, symmetry: int) -> Sample:
-    """The sample turned or mirrored about the square's centre; its points keep their order, its panels have theirs."""
-    if symmetry == 0:
-        return sample
-    move = matrix(symmetry)
-    moved = replace(
-        sample,
-        points=about_centre(sample.points, move),
-        centres=about_centre(sample.centres, move),
-        normals=sample.normals @ move.T,
-    )
-    return _with_panels(moved, _match(moved.centres, moved.domain.panels.centres, moved.resolution))
-
-
 def about_centre(places: Float[np.ndarray, "m 2"], move: Int[np.ndarray, "2 2"]) -> Float[np.ndarray, "m 2"]:
     return (places - 0.5) @ move.T + 0.5
 
 
-def _match(have: Float[np.ndarray, "p 2"], want: Float[np.ndarray, "p 2"], resolution: int) -> Int[np.ndarray, " p"]:
-    """Where each of the wanted panels stands among those there are; centres lie on half steps of the grid."""
-    keys = [np.rint(2 * resolution * centres).astype(int) @ (4 * resolution, 1) for centres in (have, want)]
-    order = np.argsort(keys[0])
-    return order[np.searchsorted(keys[0], keys[1], sorter=order)]
+def turned_picture(picture: Shaped[np.ndarray, "n n"], symmetry: int) -> Shaped[np.ndarray, "n n"]:
+    """A picture, whose first index runs along x, as its places are turned."""
+    picture = picture.T if symmetry >= SYMMETRIES // 2 else picture
+    return np.rot90(picture, symmetry % 4)
 
 
-def _with_panels(sample: Sample, order: Int[np.ndarray, " p"]) -> Sample:
-    coefficient = None if sample.panel_coefficient is None else sample.panel_coefficient[order]
-    return replace(
-        sample,
-        centres=sample.centres[order],
-        normals=sample.normals[order],
-        lengths=sample.lengths[order],
-        ring=sample.domain.panels.ring,
-        kind=sample.kind[order],
-        g=sample.g[order],
-        alpha=sample.alpha[order],
-        panel_coefficient=coefficient,
-    )
+def direction_before(symmetry: int) -> Int[np.ndarray, " 4"]:
+    """For each of DIRECTIONS the one that is turned into it."""
+    moved = DIRECTIONS @ matrix(symmetry).T
+    return np.array([np.flatnonzero((moved == direction).all(axis=1))[0] for direction in DIRECTIONS])
+
+
+def is_mirrored(symmetry: int) -> bool:
+    """Whether a walk around the boundary goes the other way afterwards."""
+    return bool(np.linalg.det(matrix(symmetry)) < 0)
+
+
+def turned_domain(domain: Domain, symmetry: int) -> tuple[Domain, Int[np.ndarray, " n"], Int[np.ndarray, " p"]]:
+    """The turned domain, and for each of its points and panels which of the domain's it was."""
+    turned = Domain.from_mask(turned_picture(domain.mask, symmetry))
+    points = turned_picture(domain.number, symmetry)[turned.mask]
+    panels = domain.panel_at[points[turned.panels.cell], direction_before(symmetry)[turned.panels.direction]]
+    return turned, points, panels

@@ -10,12 +10,22 @@ from typing import cast
 import numpy as np
 from jaxtyping import Float, Int
 
-from beno.geometry.grid import Cut, Domain, Panels
-from beno.problems.problem import Kind, Problem, darcy, poisson
+from beno.geometry.base import Panels
+from beno.geometry.grid import Cut, Domain
+from beno.problems.law import LAWS
+from beno.problems.operator import Elliptic
+from beno.problems.problem import Problem, darcy, poisson
+from beno.problems.walls import Kind
 from beno.support.errors import BenoError
 
-EQUATIONS = ("poisson", "darcy")
-BOUNDARIES = ("dirichlet", "zero", "neumann", "robin", "mixed")
+# The kinds of walls that a boundary of each name has; mixed ones have some of Dirichlet's always.
+BOUNDARIES = {
+    "dirichlet": frozenset({Kind.DIRICHLET}),
+    "zero": frozenset({Kind.DIRICHLET}),
+    "neumann": frozenset({Kind.NEUMANN}),
+    "robin": frozenset({Kind.ROBIN}),
+    "mixed": frozenset(Kind),
+}
 CORNERS = (0, 1, 2, 3, 4, "mixed")
 
 # A cut takes this share of a side, as in the authors' sample (4 to 14 of 32 cells).
@@ -41,6 +51,52 @@ VISIBLE_SOURCE = {
 
 
 @dataclass(frozen=True)
+class ProblemClass:
+    """What a solver must know of problems to tell whether it can solve them."""
+
+    law: str
+    kinds: frozenset[Kind]  # of walls as they act
+    leaves_constant_free: bool
+    has_dirichlet: bool  # always
+
+    @classmethod
+    def of(cls, operator: Elliptic) -> "ProblemClass":
+        kinds = frozenset(operator.walls.acting.kinds)
+        return cls(operator.law.name, kinds, operator.leaves_constant_free, Kind.DIRICHLET in kinds)
+
+    @classmethod
+    def named(cls, equation: str, boundary: str) -> "ProblemClass":
+        """By the names that families, datasets and checkpoints have for them."""
+        kinds = BOUNDARIES[boundary]
+        return cls(equation, kinds, kinds == {Kind.NEUMANN}, Kind.DIRICHLET in kinds)
+
+    @property
+    def is_uniform(self) -> bool:
+        return LAWS[self.law].is_uniform
+
+    @property
+    def varies_in_kind(self) -> bool:
+        """Whether a panel's kind, or its alpha, must be told."""
+        return len(self.kinds) > 1 or Kind.ROBIN in self.kinds
+
+    @property
+    def walls(self) -> str:
+        return " and ".join(kind.label for kind in sorted(self.kinds)) + " walls"
+
+    def lacks(self, other: "ProblemClass") -> str | None:
+        """What the other problems have that these have not, as the end of a sentence."""
+        if other.law != self.law:
+            return f"for {self.law}, not for {other.law}"
+        if other.leaves_constant_free and not self.leaves_constant_free:
+            return "with walls that fix u; with Neumann walls alone none does"
+        if foreign := other.kinds - self.kinds:
+            return f"for {self.walls}, not for {' and '.join(kind.label for kind in sorted(foreign))}"
+        if self.has_dirichlet and not other.has_dirichlet:
+            return "with some Dirichlet walls among the others; here is none"
+        return None
+
+
+@dataclass(frozen=True)
 class Family:
     """What kind of problems to draw. The amplitudes are the largest absolute values of f and g.
 
@@ -59,8 +115,8 @@ class Family:
 
     def __post_init__(self) -> None:
         choices: tuple[tuple[str, int | str, tuple[int | str, ...]], ...] = (
-            ("equation", self.equation, EQUATIONS),
-            ("boundary", self.boundary, BOUNDARIES),
+            ("equation", self.equation, tuple(LAWS)),
+            ("boundary", self.boundary, tuple(BOUNDARIES)),
             ("corners", self.corners, CORNERS),
         )
         for name, choice, allowed in choices:
@@ -94,6 +150,10 @@ class Family:
         unusual = [f"{key}={value}" for key, value in vars(self).items() if value != vars(usual)[key]]
         return "-".join([self.equation, self.boundary, str(self.corners), str(self.resolution), *unusual])
 
+    @property
+    def problem_class(self) -> ProblemClass:
+        return ProblemClass.named(self.equation, self.boundary)
+
     def problem(self, seed: int, index: int) -> Problem:
         """
         >>> Family(corners=4).problem(seed=0, index=7).domain.mask.sum()
@@ -107,13 +167,13 @@ class Family:
         source = random_source(rng, domain.points)
         wave = random_wave(rng, panels)
         kappa = kappa_at_panels = None
-        if self.equation == "darcy":
+        if not self.problem_class.is_uniform:
             places = np.concatenate([domain.points, panels.centres])
             kappa, kappa_at_panels = np.split(random_coefficient(rng, places, self.contrast), [len(domain.points)])
 
         kind = self._kinds(rng, panels)
         alpha = rng.uniform(*self.alpha_range)
-        if self.boundary == "neumann":
+        if self.problem_class.leaves_constant_free:
             # Each of f and g is made to balance by itself, so that both parts of split() are drawn fairly.
             source -= source.mean()
             wave -= np.average(wave, weights=kappa_at_panels)
@@ -127,9 +187,8 @@ class Family:
         return index % 5 if self.corners == "mixed" else int(self.corners)
 
     def _kinds(self, rng: np.random.Generator, panels: Panels) -> Kind | Int[np.ndarray, " p"]:
-        if self.boundary == "mixed":
-            return random_kinds(rng, panels)
-        return {"neumann": Kind.NEUMANN, "robin": Kind.ROBIN}.get(self.boundary, Kind.DIRICHLET)
+        kinds = self.problem_class.kinds
+        return random_kinds(rng, panels) if len(kinds) > 1 else next(iter(kinds))
 
 
 def _require_whole(name: str, value: object, least: int) -> None:

@@ -1,219 +1,121 @@
-"""A boundary value problem on a domain, as values at its points and panels.
+"""A boundary value problem: an operator and one right-hand side, ``L u = (f, g)``."""
 
-The equation is ``div(kappa grad u) = f``; without a coefficient it is Poisson's, ``laplace u = f``.
-Each panel has a kind: Dirichlet ``u = g``, Neumann ``du/dn = g`` or Robin ``alpha u + du/dn = g``.
-"""
-
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from enum import IntEnum
-from functools import cached_property
-from typing import Literal
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
+from beno.geometry.base import Geometry
 from beno.geometry.grid import Domain
+from beno.problems.fields import FIELDS, Values
+from beno.problems.law import Law, law_of
+from beno.problems.operator import Elliptic, darcy_operator, poisson_operator
+from beno.problems.right_hand_side import RightHandSide
+from beno.problems.values import FieldLike
+from beno.problems.walls import Kind, Walls
 from beno.support.errors import BenoError
 
-Field = Callable[[np.ndarray, np.ndarray], np.ndarray | float] | np.ndarray | float
 
-# How far, relative to the fluxes involved, a pure Neumann problem may be out of balance.
-BALANCE_TOLERANCE = 1e-8
-
-
-class Kind(IntEnum):
-    DIRICHLET = 0
-    NEUMANN = 1
-    ROBIN = 2
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Problem:
-    domain: Domain
-    source: Float[np.ndarray, " n"]
-    kind: Int[np.ndarray, " p"]
-    g: Float[np.ndarray, " p"]
-    alpha: Float[np.ndarray, " p"]  # zero except on Robin panels
-    coefficient: Float[np.ndarray, " n"] | None = None
-    panel_coefficient: Float[np.ndarray, " p"] | None = None
+    operator: Elliptic
+    right: RightHandSide
 
     def __post_init__(self) -> None:
-        points, panels = len(self.domain.points), len(self.domain.panels)
-        for name, values, count in (
-            ("f", self.source, points),
-            ("kind", self.kind, panels),
-            ("g", self.g, panels),
-            ("alpha", self.alpha, panels),
-            ("kappa", self.coefficient, points),
-            ("kappa at panels", self.panel_coefficient, panels),
-        ):
-            if values is None:
-                continue
-            if values.shape != (count,):
+        domain = self.operator.domain
+        for name, values, count in (("f", self.right.f, len(domain.points)), ("g", self.right.g, len(domain.panels))):
+            if values.shape != (count,) or not isinstance(values, np.ndarray):
                 raise BenoError(f"{name} has the shape {values.shape}; the domain needs ({count},)")
             if not np.isfinite(values).all():
                 raise BenoError(f"{name} is not finite at {np.flatnonzero(~np.isfinite(values))[0]}")
 
-    @property
-    def equation(self) -> Literal["poisson", "darcy"]:
-        return "poisson" if self.coefficient is None else "darcy"
+    def __repr__(self) -> str:
+        return f"Problem({self.law.name} on {self.operator.domain!r}, {self.walls!r})"
 
     @property
-    def wall_coefficient(self) -> Float[np.ndarray, " p"]:
-        return np.ones(len(self.g)) if self.panel_coefficient is None else self.panel_coefficient
-
-    @cached_property
-    def acting_kind(self) -> Int[np.ndarray, " p"]:
-        """What the walls do: a Robin wall without alpha is a Neumann wall."""
-        return np.where((self.kind == Kind.ROBIN) & (self.alpha == 0), Kind.NEUMANN, self.kind)
-
-    @cached_property
-    def is_pure_neumann(self) -> bool:
-        """Whether u is fixed only up to a constant."""
-        return bool((self.acting_kind == Kind.NEUMANN).all())
+    def domain(self) -> Domain:
+        return self.operator.grid
 
     @property
-    def imbalance(self) -> float:
-        """What the source puts in less what leaves through the walls, if all walls are Neumann."""
-        return float(self._source_total - self._outflow_total)
+    def law(self) -> Law:
+        return self.operator.law
+
+    @property
+    def walls(self) -> Walls:
+        return self.operator.walls
+
+    @property
+    def f(self) -> Float[np.ndarray, " n"]:
+        return np.asarray(self.right.f)
+
+    @property
+    def g(self) -> Float[np.ndarray, " p"]:
+        return np.asarray(self.right.g)
+
+    def with_data(self, f: FieldLike | None = None, g: FieldLike | None = None) -> "Problem":
+        """The same operator with another f, g or both."""
+        return replace(self, right=self.operator.right(self.f if f is None else f, self.g if g is None else g))
 
     def require_solvable(self) -> None:
-        if not self.is_pure_neumann:
-            return
-        size = (
-            np.abs(self.source).sum() * self.domain.spacing**2
-            + np.abs(self.wall_coefficient * self.g * self.domain.panels.lengths).sum()
-        )
-        if abs(self.imbalance) > BALANCE_TOLERANCE * size:
-            raise BenoError(
-                f"a pure Neumann problem needs the integral of f ({self._source_total:.6g}) to equal the flux "
-                f"of g ({self._outflow_total:.6g}); they differ by {self.imbalance:.3g} "
-                "(balanced() mends it, or balanced = true in a problem file)"
-            )
+        self.operator.require_solvable(self.right)
 
     def balanced(self) -> "Problem":
-        """The same problem with a constant added to f, so that a pure Neumann problem has a solution."""
-        if not self.is_pure_neumann:
-            return self
-        return replace(self, source=self.source - self.imbalance / self.domain.area)
+        """The same problem with a constant added to f, so that there is a solution where a constant is free."""
+        return replace(self, right=self.operator.balanced(self.right))
 
     def split(self) -> tuple["Problem", "Problem"]:
         """The forced part, with g = 0, and the boundary-driven part, with f = 0; their solutions add up.
 
-        Under pure Neumann walls neither may stand alone unless the mean of f is zero, so the mean,
+        Where a constant is free neither may stand alone unless the mean of f is zero, so the mean,
         which balances g, stays with the boundary-driven part.
         """
-        carried = np.full_like(self.source, self.source.mean() if self.is_pure_neumann else 0.0)
-        forced = replace(self, source=self.source - carried, g=np.zeros_like(self.g))
-        return forced, replace(self, source=carried)
+        carried = np.full_like(self.f, self.f.mean() if self.operator.leaves_constant_free else 0.0)
+        forced = RightHandSide(self.f - carried, np.zeros_like(self.g))
+        return replace(self, right=forced), replace(self, right=RightHandSide(carried, self.g))
 
     @property
-    def _source_total(self) -> float:
-        return float(self.source.sum() * self.domain.spacing**2)
+    def values(self) -> Values:
+        """All that is not geometry, by the names in `fields`."""
+        walls = self.walls
+        return {"f": self.f, "g": self.g, "kind": walls.kind, "alpha": walls.alpha, **self.law.values}
 
-    @property
-    def _outflow_total(self) -> float:
-        return float((self.wall_coefficient * self.g) @ self.domain.panels.lengths)
+    @classmethod
+    def from_values(cls, domain: Geometry, values: Values) -> "Problem":
+        """The inverse of `values`, on a domain that they fit."""
+        of_law = {f.name: values[f.name] for f in FIELDS if f.part_of == "law" and f.name in values}
+        operator = Elliptic(domain, law_of(of_law), Walls(values["kind"], values["alpha"]))
+        return cls(operator, RightHandSide(values["f"], values["g"]))
 
 
 def poisson(
-    domain: Domain, f: Field = 0.0, g: Field = 0.0, kind: Kind | np.ndarray = Kind.DIRICHLET, alpha: Field = 0.0
+    domain: Geometry,
+    f: FieldLike = 0.0,
+    g: FieldLike = 0.0,
+    kind: Kind | np.ndarray = Kind.DIRICHLET,
+    alpha: FieldLike = 0.0,
 ) -> Problem:
-    """``laplace u = f``. Fields are callables of (x, y), arrays over points or panels, or numbers.
+    """``laplace u = f``. Fields are functions of (x, y), arrays over points or panels, or numbers.
 
     >>> from beno.geometry.grid import Domain
-    >>> problem = poisson(Domain.square(8), f=1.0, g=lambda x, y: x * y)
-    >>> problem.equation, problem.g.shape
-    ('poisson', (32,))
+    >>> poisson(Domain.square(8), f=1.0, g=lambda x, y: x * y)
+    Problem(poisson on Domain(8 x 8 cells, 64 inside), Walls(32 dirichlet))
     """
-    panels = domain.panels
-    kinds, alphas = walls_of(panels.centres, kind, alpha)
-    return Problem(
-        domain=domain,
-        source=_values("f", f, domain.points, "points"),
-        kind=kinds,
-        g=_values("g", g, panels.centres, "panels"),
-        alpha=alphas,
-    )
+    operator = poisson_operator(domain, kind, alpha)
+    return Problem(operator, operator.right(f, g))
 
 
 def darcy(
     domain: Domain,
-    kappa: Field,
-    f: Field = 0.0,
-    g: Field = 0.0,
+    kappa: FieldLike,
+    f: FieldLike = 0.0,
+    g: FieldLike = 0.0,
     kind: Kind | np.ndarray = Kind.DIRICHLET,
-    alpha: Field = 0.0,
+    alpha: FieldLike = 0.0,
     kappa_at_panels: np.ndarray | None = None,
 ) -> Problem:
     """``div(kappa grad u) = f``, kappa positive.
 
     Where kappa is an array over the points its values at the walls are extrapolated, unless given.
     """
-    coefficient = _values("kappa", kappa, domain.points, "points")
-    if kappa_at_panels is not None:
-        at_walls = _values("kappa", kappa_at_panels, domain.panels.centres, "panels")
-    elif not callable(kappa) and np.ndim(kappa):
-        at_walls = _extrapolate_to_walls(domain, coefficient)
-    else:
-        at_walls = _values("kappa", kappa, domain.panels.centres, "panels")
-    for values, place in ((coefficient, domain.points), (at_walls, domain.panels.centres)):
-        if (values <= 0).any():
-            x, y = place[values.argmin()]
-            raise BenoError(f"kappa is {values.min():.3g} at ({x:.4g}, {y:.4g}); it must be positive everywhere")
-    return replace(poisson(domain, f, g, kind, alpha), coefficient=coefficient, panel_coefficient=at_walls)
-
-
-def walls_of(
-    centres: Float[np.ndarray, "p 2"], kind: Kind | np.ndarray, alpha: Field
-) -> tuple[Int[np.ndarray, " p"], Float[np.ndarray, " p"]]:
-    """Of each panel its kind, and its alpha if it is Robin's."""
-    kinds = _kinds(kind, centres)
-    alphas = np.where(kinds == Kind.ROBIN, _values("alpha", alpha, centres, "panels"), 0.0)
-    if (alphas < 0).any():
-        raise BenoError(
-            f"alpha is {alphas.min():.3g} at panel {alphas.argmin()}; Robin panels need alpha >= 0, "
-            "or the problem may have no solution"
-        )
-    return kinds, alphas
-
-
-def _kinds(kind: Kind | np.ndarray, centres: Float[np.ndarray, "p 2"]) -> Int[np.ndarray, " p"]:
-    if isinstance(kind, Kind):
-        return np.full(len(centres), kind, dtype=np.int8)
-    kinds = _values("kind", np.asarray(kind), centres, "panels")
-    known = np.isin(kinds, list(Kind))
-    if not known.all():
-        raise BenoError(
-            f"kind is {kinds[~known][0]:g} at panel {known.argmin()}; "
-            f"panel kinds must be {', '.join(f'{k.value} ({k.name.lower()})' for k in Kind)}"
-        )
-    return kinds.astype(np.int8)
-
-
-def _extrapolate_to_walls(domain: Domain, values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " p"]:
-    """Half a cell outward along the logarithm, which keeps positive values positive."""
-    panels = domain.panels
-    behind = domain.neighbours[panels.cell, panels.direction ^ 1]  # the neighbour away from the wall
-    here = values[panels.cell]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        extrapolated = here * np.sqrt(here / values[behind])
-    return np.where(behind >= 0, extrapolated, here)
-
-
-def _values(name: str, field: Field, places: Float[np.ndarray, "m 2"], where: str) -> Float[np.ndarray, " m"]:
-    raw = field(places[:, 0], places[:, 1]) if callable(field) else field
-    if np.iscomplexobj(raw):
-        raise BenoError(f"{name} is complex; real numbers are needed")
-    try:
-        values = np.asarray(raw, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise BenoError(f"{name} cannot be read as numbers: {error}") from error
-    if values.ndim and values.shape != (len(places),):
-        raise BenoError(f"{name} has shape {values.shape}; the domain has {len(places)} {where}")
-    values = np.full(len(places), values)
-    if not np.isfinite(values).all():
-        at = np.flatnonzero(~np.isfinite(values))[0]
-        raise BenoError(f"{name} is {values[at]} at {where[:-1]} {at}; it must be finite")
-    return values
+    operator = darcy_operator(domain, kappa, kind, alpha, kappa_at_panels)
+    return Problem(operator, operator.right(f, g))

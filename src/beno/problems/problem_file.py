@@ -11,9 +11,11 @@ import numpy as np
 from jaxtyping import Bool, Float
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from beno.geometry.grid import Cut, Domain, Panels
+from beno.geometry.base import Panels
+from beno.geometry.grid import Cut, Domain
 from beno.problems.families import random_coefficient, random_source, random_wave
-from beno.problems.problem import Kind, Problem, darcy, poisson
+from beno.problems.problem import Problem, darcy, poisson
+from beno.problems.walls import Kind
 from beno.support.errors import BenoError
 
 LARGEST_RESOLUTION = 1024
@@ -96,14 +98,14 @@ class Boundary(Part):
     values: Values
 
 
-class Shape(Part):
+class DomainPart(Part):
     """The unit square with corners cut away, or a mask drawn in text; the whole square if neither is given."""
 
     cuts: Annotated[list[tuple[int, int] | tuple[()]], Field(min_length=4, max_length=4)] | None = None
     mask: str | None = None
 
     @model_validator(mode="after")
-    def one_of_them(self) -> "Shape":
+    def one_of_them(self) -> "DomainPart":
         if self.cuts is not None and self.mask is not None:
             raise ValueError("give cuts or a mask, not both")
         return self
@@ -119,7 +121,7 @@ class ProblemFile(Part):
     equation: Literal["poisson", "darcy"] = "poisson"
     resolution: int = Field(default=32, ge=2, le=LARGEST_RESOLUTION)
     balanced: bool = False  # add a constant to f where Neumann walls alone would leave no solution
-    shape: Shape = Shape()
+    shape: DomainPart = DomainPart()
     source: Values = Constant(family="constant", value=0.0)
     boundary: Boundary
     coefficient: Annotated[RandomCoefficient | ConstantCoefficient, Field(discriminator="family")] | None = None

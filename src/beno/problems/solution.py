@@ -1,56 +1,64 @@
 """What every solver answers with, classical or learned."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
-from beno.geometry.grid import DIRECTIONS, Domain
-from beno.problems.problem import Kind, Problem
+from beno.geometry.grid import Domain
+from beno.geometry.location import cells_of
+from beno.problems.fields import Values
+from beno.problems.problem import Problem
 from beno.support.errors import BenoError
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
+class Report:
+    """How a problem was solved."""
+
+    solver: str = ""
+    iterations: int = 1
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Solution:
     problem: Problem
     u: Float[np.ndarray, " n"]  # at the domain's points
-    solver: str
-    iterations: int = 1
+    report: Report = field(default_factory=Report)
+
+    def __repr__(self) -> str:
+        by = f", by {self.report.solver}" if self.report.solver else ""
+        return f"Solution(u {self.u.min():.3g} to {self.u.max():.3g}{by}, {self.problem!r})"
 
     def at(self, points: Float[np.ndarray, "m 2"]) -> Float[np.ndarray, " m"]:
         """u at any points inside the domain, on a plane through each cell that meets the walls' values.
 
-        >>> from beno.solvers.finite_volumes import solve
         >>> from beno.problems.problem import poisson
-        >>> solution = solve(poisson(Domain.square(8), g=lambda x, y: x + 2 * y))
+        >>> from beno.solvers.direct import Direct
+        >>> solution = Direct().solve(poisson(Domain.square(8), g=lambda x, y: x + 2 * y))
         >>> solution.at(np.array([[0.3, 0.4]])).round(6)
         array([1.1])
         """
         points = np.asarray(points, dtype=float)
         if points.ndim != 2 or points.shape[1] != 2:
             raise BenoError(f"the points have the shape {points.shape}; (m, 2) is needed")
-        cells_of(self.problem.domain, points)
         return reconstruct(self.problem.domain, self.u, points, wall_values(self.problem, self.u))
 
+    @property
+    def values(self) -> Values:
+        """All that is not geometry, by the names in `fields`."""
+        return {"u": self.u, **self.problem.values}
 
-def cells_of(domain: Domain, points: Float[np.ndarray, "m 2"]) -> Int[np.ndarray, " m"]:
-    """Which cell each point lies in; a point outside the domain is refused."""
-    index = np.floor(np.clip(np.nan_to_num(points, nan=-1.0), -1.0, 2.0) * domain.resolution).astype(int)
-    index = np.where(points == 1.0, domain.resolution - 1, index)  # the square's far walls belong to it
-    in_box = np.all((index >= 0) & (index < domain.resolution), axis=1)
-    cell = np.where(in_box, domain.number[tuple(np.where(in_box[:, np.newaxis], index, 0).T)], -1)
-    outside = np.flatnonzero(cell < 0)
-    if len(outside):
-        x, y = points[outside[0]]
-        raise BenoError(f"the point ({x:.4g}, {y:.4g}) is outside the domain")
-    return cell
+    @classmethod
+    def from_values(cls, domain: Domain, values: Values, report: Report | None = None) -> "Solution":
+        """The inverse of `values`, on a domain that they fit."""
+        return cls(Problem.from_values(domain, values), values["u"], report or Report())
 
 
 def wall_values(problem: Problem, u: Float[np.ndarray, " n"]) -> Float[np.ndarray, " p"]:
-    """u on the panels, half a cell from the points beside them, as each kind of boundary gives it."""
-    half = problem.domain.spacing / 2
-    inside = u[problem.domain.panels.cell]
-    return np.where(problem.kind == Kind.DIRICHLET, problem.g, (inside + half * problem.g) / (1 + half * problem.alpha))
+    """u on the panels, half a cell from the points beside them."""
+    domain = problem.domain
+    return problem.walls.value_beyond(u[domain.panels.cell], problem.g, domain.spacing / 2)
 
 
 def reconstruct(
@@ -74,9 +82,3 @@ def reconstruct(
     slope = np.divide(rise, width, out=np.zeros_like(rise), where=width > 0)
     cell = cells_of(domain, points)
     return values[cell] + ((points - domain.points[cell]) * slope[cell]).sum(axis=1)
-
-
-def wall_distance_at(domain: Domain, points: Float[np.ndarray, "m 2"]) -> Float[np.ndarray, "m 4"]:
-    """Distance from any inside points to the wall that they meet first along each of DIRECTIONS."""
-    cell = cells_of(domain, points)
-    return domain.wall_distance[cell] - (points - domain.points[cell]) @ DIRECTIONS.T

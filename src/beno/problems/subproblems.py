@@ -4,15 +4,14 @@ At a wall that the part has and the whole has not, the value is the one between 
 which the scheme's flow is kept: so the part satisfies the scheme as the whole does, to rounding.
 """
 
-from dataclasses import replace
-
 import numpy as np
 from jaxtyping import Bool, Int
 from scipy import ndimage
 
-from beno.datasets.records import Sample
-from beno.geometry.grid import Domain
-from beno.problems.problem import Kind
+from beno.geometry.grid import Domain, corner_of
+from beno.problems.fields import taken
+from beno.problems.solution import Solution
+from beno.problems.walls import Kind
 from beno.support.errors import BenoError
 
 SMALLEST_SIDE = 0.3  # of a random window, as a share of the domain's
@@ -22,60 +21,42 @@ SMALLEST_HOLES, LARGEST_HOLES = 0.05, 0.5  # what a blob leaves out, as shares o
 MOST_DRAWS = 50
 
 
-def part_of(sample: Sample, inside: Bool[np.ndarray, "N N"], new_walls: Kind = Kind.DIRICHLET) -> Sample:
-    """The sample on those of its cells that are inside, with new walls of a kind, Dirichlet or Neumann."""
-    sample = sample.in_grid_order()
-    whole, part = sample.domain, Domain.from_mask(inside)
+def part_of(solution: Solution, inside: Bool[np.ndarray, "N N"], new_walls: Kind = Kind.DIRICHLET) -> Solution:
+    """The solution on those of its cells that are inside, with new walls of a kind, Dirichlet or Neumann."""
+    problem, whole, part = solution.problem, solution.problem.domain, Domain.from_mask(inside)
     if (part.mask & ~whole.mask).any():
         raise BenoError("the part has cells that the sample has not")
     if new_walls == Kind.ROBIN:
         raise BenoError("new walls may be Dirichlet or Neumann; a Robin wall would need an alpha")
-    kept = part.mask[whole.mask]
-    panels = part.panels
-    cell = np.flatnonzero(kept)[panels.cell]  # as the whole numbers them
-    beyond = whole.neighbours[cell, panels.direction]
-    old = beyond < 0
-    old_panel = np.full(whole.neighbours.shape, -1)
-    old_panel[whole.panels.cell, whole.panels.direction] = np.arange(len(whole.panels))
-    before = old_panel[cell, panels.direction]  # -1, the last, at new walls, where it is not used
-
-    here, there = sample.u[cell], sample.u[beyond]
+    kept = np.flatnonzero(part.mask[whole.mask])
+    cell, direction = kept[part.panels.cell], part.panels.direction  # as the whole numbers them
+    before = whole.panel_at[cell, direction]  # -1, the last, at new walls, where it is not used
+    is_new = before < 0
+    here, there = solution.u[cell], solution.u[whole.neighbours[cell, direction]]
     value = (here + there) / 2 if new_walls == Kind.DIRICHLET else (there - here) / whole.spacing
-    wall = None
-    if sample.coefficient is not None and sample.panel_coefficient is not None:
-        # The coefficient between two cells is their harmonic mean; with it at the wall, u there is the plain mean.
-        kappa, kappa_beyond = sample.coefficient[cell], sample.coefficient[beyond]
-        wall = np.where(old, sample.panel_coefficient[before], 2 * kappa * kappa_beyond / (kappa + kappa_beyond))
-    cut_out = Sample(
-        resolution=sample.resolution,
-        points=sample.points[kept],
-        source=sample.source[kept],
-        u=sample.u[kept],
-        centres=panels.centres,
-        normals=panels.normals,
-        lengths=panels.lengths,
-        ring=panels.ring,
-        kind=np.where(old, sample.kind[before], new_walls).astype(sample.kind.dtype),
-        g=np.where(old, sample.g[before], value),
-        alpha=np.where(old, sample.alpha[before], 0.0),
-        coefficient=None if sample.coefficient is None else sample.coefficient[kept],
-        panel_coefficient=wall,
-    )
-    return cut_out.on(part)
+    values = taken(solution.values, kept, before)
+    values["kind"] = np.where(is_new, new_walls, values["kind"]).astype(values["kind"].dtype)
+    values["alpha"] = np.where(is_new, 0.0, values["alpha"])
+    values["g"] = np.where(is_new, value, values["g"])
+    values |= problem.law.at_new_panels(values, is_new, problem.law.on_faces(whole)[cell, direction])
+    return Solution.from_values(part, values)
 
 
-def with_parts(sample: Sample, parts: int, seed: int) -> list[Sample]:
-    """The sample, and after it so many parts of it, each moved to some place, the same ones for the same seed."""
+def with_parts(solution: Solution, parts: int, seed: int) -> list[Solution]:
+    """The solution, and after it so many parts of it, each moved to some place, the same ones for the same seed."""
     rng = np.random.default_rng(seed)
-    new_walls = Kind.NEUMANN if (sample.kind == Kind.NEUMANN).all() else Kind.DIRICHLET
-    drawn = (part_of(sample, random_part(rng, sample.domain), new_walls) for _ in range(parts))
-    return [sample, *(moved(part, random_move(rng, part.domain)) for part in drawn)]
+    problem = solution.problem
+    new_walls = Kind.NEUMANN if problem.walls.kinds == {Kind.NEUMANN} else Kind.DIRICHLET
+    drawn = (part_of(solution, random_part(rng, problem.domain), new_walls) for _ in range(parts))
+    return [solution, *(shifted(part, random_move(rng, part.problem.domain)) for part in drawn)]
 
 
-def moved(sample: Sample, cells: Int[np.ndarray, " 2"]) -> Sample:
+def shifted(solution: Solution, cells: Int[np.ndarray, " 2"]) -> Solution:
     """The same problem so many cells further on: the equation does not mind."""
-    shift = cells / sample.resolution
-    return replace(sample, points=sample.points + shift, centres=sample.centres + shift)
+    domain = solution.problem.domain
+    mask = np.zeros_like(domain.mask)
+    mask[tuple((domain.cells + cells).T)] = True
+    return Solution.from_values(Domain.from_mask(mask), solution.values)
 
 
 def random_move(rng: np.random.Generator, domain: Domain) -> Int[np.ndarray, " 2"]:
@@ -112,9 +93,7 @@ def _window(rng: np.random.Generator, domain: Domain, with_cuts: bool) -> Bool[n
     for corner in range(4):
         cut = np.round(rng.uniform(SMALLEST_CUT, LARGEST_CUT, size=2) * size).astype(int)
         if with_cuts and rng.random() < CUT_PROBABILITY and cut.min() > 0:
-            along_x = slice(-cut[0], None) if corner % 2 else slice(None, cut[0])
-            along_y = slice(-cut[1], None) if corner >= 2 else slice(None, cut[1])
-            window[along_x, along_y] = False
+            window[corner_of(corner, *cut)] = False
     inside = np.zeros_like(domain.mask)
     inside[start[0] : start[0] + size[0], start[1] : start[1] + size[1]] = window
     return inside

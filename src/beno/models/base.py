@@ -1,0 +1,100 @@
+"""What a model is: how problems become its inputs, what it must be told of them, and how it is trained.
+
+A model of another package derives from `Model` and joins through an entry point of the group ``beno.models``, or by
+`register`. docs/extending.md has an example.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import ClassVar, Generic, TypeVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from beno.batches.augmentation import Augmentation
+from beno.batches.base import Batch, Batches
+from beno.batches.panels import PanelBatch
+from beno.datasets.scales import Scales
+from beno.problems.families import ProblemClass
+from beno.problems.problem import Problem
+from beno.problems.solution import Solution
+from beno.support.errors import BenoError
+
+BatchType = TypeVar("BatchType", bound=Batch)
+Setting = bool | int | float | str
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The settings of a model: a frozen dataclass of plain values, which checkpoints keep."""
+
+    @classmethod
+    def settings_for(cls, problems: ProblemClass) -> dict[str, Setting]:
+        """What the model must be told of the problems that it is to learn."""
+        return {}
+
+    @classmethod
+    def from_settings(cls: type["ConfigType"], settings: Mapping[str, object]) -> "ConfigType":
+        """An unknown setting, or one of the wrong type, is refused."""
+        known = {field.name: field.type for field in fields(cls)}
+        for name, value in settings.items():
+            if name not in known:
+                raise BenoError(f"there is no setting {name!r}; there is {', '.join(known)}")
+            if type(value) is not known[name]:
+                wanted = getattr(known[name], "__name__", known[name])
+                raise BenoError(f"the setting {name} is {value!r}; it must be {wanted}")
+        return cls(**settings)  # type: ignore[arg-type]
+
+    def require_at_least(self, **least: int) -> None:
+        """Refuse numbers below these."""
+        for name, smallest in least.items():
+            if getattr(self, name) < smallest:
+                raise BenoError(f"{name} is {getattr(self, name)}; it must be at least {smallest}")
+
+
+ConfigType = TypeVar("ConfigType", bound=ModelConfig)
+
+
+class Model(nn.Module, ABC, Generic[ConfigType, BatchType]):
+    """A network from batches of problems to u at their points."""
+
+    name: ClassVar[str]  # on the command line and in checkpoints
+    Config: ClassVar[type[ModelConfig]]
+    preset: ClassVar[str] = "fast"  # how it is trained unless told otherwise: one of `training.config.PRESETS`
+    small: ClassVar[Mapping[str, Setting]] = {}  # sizes at which it runs in moments, to see that all works
+    # Settings whose inputs stand after all others: weights that do not know them can start a training that has them.
+    inputs_that_come_last: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(self, config: ConfigType) -> None:
+        super().__init__()
+        self.config = config
+
+    @classmethod
+    @abstractmethod
+    def batches(
+        cls,
+        posed: Sequence[Problem | Solution],
+        scales: Scales,
+        config: ConfigType,
+        device: torch.device | str = "cpu",
+        augmentation: Augmentation | None = None,
+    ) -> Batches[BatchType]:
+        """Problems on a device, as the model is fed with them; with u where solutions are given."""
+
+    @abstractmethod
+    def branches(self, batch: BatchType) -> Float[Tensor, "b *values"]:
+        """What each branch of the model adds to u, in the units of the batch; a plain model has one branch."""
+
+    def forward(self, batch: BatchType) -> Float[Tensor, "*values"]:
+        """u at every point, in the units of the batch."""
+        return self.branches(batch).sum(dim=0)
+
+
+class LinearModel(Model[ConfigType, PanelBatch]):
+    """A model that is linear in (f, g) and has a matrix for every operator: u = v + W (g - trace of v)."""
+
+    @abstractmethod
+    def kernel(self, batch: PanelBatch) -> Iterator[Float[Tensor, "s m p"]]:
+        """W, for some of the points after others: all pairs at once may be too many."""

@@ -1,0 +1,33 @@
+"""Turned, mirrored, or with the opposite sign, a solved problem is a solved problem."""
+
+from typing import TypeVar
+
+import numpy as np
+
+from beno.geometry.symmetries import matrix, turned_domain
+from beno.problems.fields import moved, signed, taken
+from beno.problems.problem import Problem
+from beno.problems.solution import Solution
+
+Posed = TypeVar("Posed", Problem, Solution)
+
+
+def turned(posed: Posed, symmetry: int) -> Posed:
+    """A problem, or its solution, turned or mirrored about the square's centre."""
+    if symmetry == 0:
+        return posed
+    domain = posed.domain if isinstance(posed, Problem) else posed.problem.domain
+    new_domain, points, panels = turned_domain(domain, symmetry)
+    move = matrix(symmetry)
+
+    def turn(vectors: np.ndarray) -> np.ndarray:
+        return vectors @ move.T
+
+    values = moved(taken(posed.values, points, panels), place=turn, vector=turn)
+    return type(posed).from_values(new_domain, values)
+
+
+def with_sign(posed: Posed, sign: int | float) -> Posed:
+    """The same with f, g and u times a sign."""
+    domain = posed.domain if isinstance(posed, Problem) else posed.problem.domain
+    return type(posed).from_values(domain, signed(posed.values, sign))

@@ -1,0 +1,58 @@
+"""Prepare once for an operator L, apply to any number of right-hand sides: what every solver is.
+
+A solver is chosen by its settings and knows no problem. What it prepares knows one operator, and maps (f, g) to u:
+it is L⁻¹, or an approximation of it.
+"""
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import numpy as np
+
+from beno.problems.operator import Elliptic
+from beno.problems.problem import Problem
+from beno.problems.right_hand_side import RightHandSide
+from beno.problems.solution import Report, Solution
+from beno.problems.values import FieldLike, Rows
+
+
+class Prepared(ABC):
+    """L⁻¹ for one operator."""
+
+    operator: Elliptic
+    report: Report  # how the last right-hand side was solved
+
+    def __call__(self, right: RightHandSide) -> Rows:
+        """u at the points; of a stack of right-hand sides a stack, of tensors a tensor.
+
+        Where walls leave a constant free it is the u of zero mean, and the right-hand side must be in balance.
+        """
+        self.operator.require_solvable(right)
+        return self.operator.without_constant(self.apply(right))
+
+    @abstractmethod
+    def apply(self, right: RightHandSide) -> Rows:
+        """u for a right-hand side that has a solution; any of them, where a constant is free."""
+
+    def solve(self, f: FieldLike = 0.0, g: FieldLike = 0.0) -> Rows:
+        """u from functions of (x, y), arrays, stacks of arrays, tensors or numbers."""
+        return self(self.operator.right(f, g))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.operator!r})"
+
+
+class Solver(ABC):
+    """Abstract here, final where it is implemented."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def prepare(self, operator: Elliptic) -> Prepared:
+        """All that does not depend on the right-hand side."""
+
+    def solve(self, problem: Problem) -> Solution:
+        """One problem, prepared for and solved."""
+        problem.require_solvable()
+        prepared = self.prepare(problem.operator)
+        return Solution(problem, np.asarray(prepared(problem.right)), prepared.report)

@@ -1,0 +1,32 @@
+"""What the solvers of the scheme's equations have in common."""
+
+from abc import abstractmethod
+
+import numpy as np
+from jaxtyping import Float
+
+from beno.problems.operator import Elliptic
+from beno.problems.right_hand_side import RightHandSide
+from beno.problems.solution import Report
+from beno.solvers.base import Prepared
+from beno.solvers.finite_volumes import assemble
+
+
+class PreparedSystem(Prepared):
+    """The assembled scheme; right-hand sides are arrays."""
+
+    def __init__(self, operator: Elliptic, name: str) -> None:
+        self.operator, self.system = operator, assemble(operator)
+        self.report = Report(name)
+
+    def apply(self, right: RightHandSide) -> Float[np.ndarray, "*k n"]:
+        vector = self.system.vector(right)
+        if self.operator.leaves_constant_free:
+            vector = vector - vector.mean(-1, keepdims=True)  # rounding only: what is out of balance was refused
+        rows, iterations = self.solve_rows(vector.reshape(-1, vector.shape[-1]))
+        self.report = Report(self.report.solver, iterations)
+        return rows.reshape(vector.shape)
+
+    @abstractmethod
+    def solve_rows(self, vectors: Float[np.ndarray, "k n"]) -> tuple[Float[np.ndarray, "k n"], int]:
+        """The solutions, and the most iterations that one of them took."""
