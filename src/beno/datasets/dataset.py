@@ -114,12 +114,15 @@ class Dataset:
 
         Files of version 1 have no names for them, and the numbers that this version has.
         """
-        names = h5py.check_enum_dtype(self._stored["panels/kind"].dtype)
+        stored = self._stored["panels/kind"].dtype
+        names = h5py.check_enum_dtype(stored)
         if names is None or names == {kind.label: kind.value for kind in Kind}:
             return None
         known = {kind.label: kind.value for kind in Kind}
         if unknown := set(names) - set(known):
             raise ValueError(f"it has {', '.join(sorted(unknown))} walls; this beno has {', '.join(known)}")
+        if stored.itemsize > 1:
+            raise ValueError("its kinds of walls are numbers of more than one byte")
         table = np.full(2**8, -1, dtype=np.int8)  # by the number as a byte; -1 is no kind at all
         for name, number in names.items():
             table[number] = known[name]

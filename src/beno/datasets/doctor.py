@@ -58,11 +58,14 @@ class Diagnosis:
         return self.judged and not wrong
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Report:
     samples: list[Diagnosis]
     in_both: list[tuple[int, int]]  # pairs of equal samples in different splits
     tolerance: float
+
+    def __repr__(self) -> str:
+        return f"Report({len(self.samples)} samples, {'healthy' if self.healthy else 'with findings'})"
 
     @property
     def healthy(self) -> bool:
@@ -213,7 +216,7 @@ def _swapped(record: Record) -> Record:
     return record.replace(points=record["points"][:, ::-1])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Claimed:
     """The equations that a record claims to satisfy, and what is missing in each."""
 
@@ -246,11 +249,10 @@ def _error(claimed: Claimed) -> float:
 
 
 def _false_claims(record: Record, metadata: Metadata) -> Iterator[str]:
-    claimed = set(LAWS[metadata.equation].coefficients())
-    found = {name for name in record.values if BY_NAME[name].part_of == "law"}
-    for names, has in ((claimed - found, "has no"), (found - claimed, "has a")):
-        for name in sorted(names):
-            yield f"the metadata says {metadata.equation}, but the sample {has} {name.replace('_', ' ')}"
+    found = [name for name in record.values if BY_NAME[name].part_of == "law"]
+    if set(found) != set(LAWS[metadata.equation].coefficients()):
+        has = " and a ".join(name.replace("_", " ") for name in found)
+        yield f"the metadata says {metadata.equation}, but the sample has {f'a {has}' if has else 'no coefficient'}"
     kinds = {Kind(kind) for kind in np.unique(record["kind"]) if kind in set(Kind)}
     expected = metadata.problem_class.kinds
     if len(expected) == 1 and kinds != expected:

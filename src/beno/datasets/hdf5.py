@@ -32,7 +32,7 @@ def place_of(field: Field) -> str:
 FIELD_AT = {place_of(field): field for field in FIELDS}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Block:
     """Some samples on end, as they lie in the file."""
 
@@ -59,6 +59,9 @@ class Block:
 
     def __len__(self) -> int:
         return len(self.points)
+
+    def __repr__(self) -> str:
+        return f"Block({len(self)} samples, {self.points.sum()} points, {self.panels.sum()} panels)"
 
 
 def write(

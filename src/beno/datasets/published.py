@@ -21,11 +21,14 @@ from beno.support.errors import BenoError
 COLUMNS = {"BC": ("x", "y", "g", "(unused)"), "RHS": ("first coordinate", "second coordinate", "f", "cell kind")}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PublishedSet:
     metadata: Metadata
     samples: list[Record]
     nan_columns: list[str]  # columns in which every value is NaN, as "BC column 3 (unused)"
+
+    def __repr__(self) -> str:
+        return f"PublishedSet({len(self.samples)} samples, resolution {self.metadata.resolution})"
 
 
 def is_published_folder(path: Path) -> bool:

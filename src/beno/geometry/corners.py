@@ -13,7 +13,7 @@ from beno.geometry.base import Panels
 SHARPEST_BEND = np.pi / 6  # between panels of one wall
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class WallEnds:
     """For each panel both ends of the wall that it lies in: the one that the walk comes from, and the one ahead."""
 
@@ -22,6 +22,9 @@ class WallEnds:
     beside: Float[np.ndarray, "p 2"]  # length of the wall beyond the end; 0 if there is none
     angle: Float[np.ndarray, "p 2"]  # that the domain fills at the end; a straight one if only the kind changes
     sign: Float[np.ndarray, "p 2"]  # -1 where u is given beyond the end, 1 where its slope is, or nearly (Robin)
+
+    def __repr__(self) -> str:
+        return f"WallEnds({len(self.angle)} panels)"
 
     def as_columns(self) -> Float[np.ndarray, "p 8"]:
         return np.concatenate([self.distance, self.beside, self.angle, self.sign], axis=1)

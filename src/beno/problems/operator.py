@@ -11,7 +11,7 @@ from beno.geometry.grid import Domain
 from beno.problems.law import Darcy, Law, Poisson
 from beno.problems.right_hand_side import RightHandSide
 from beno.problems.values import FieldLike, Rows, SameRows, alike, is_tensor, rows_of, sizes, values_of
-from beno.problems.walls import Kind, Walls
+from beno.problems.walls import Kind, Walls, require_known
 from beno.support.errors import BenoError
 
 # How far, relative to the flows involved, a problem that fixes u only up to a constant may be out of balance.
@@ -118,8 +118,8 @@ def walls_of(domain: Geometry, kind: Kind | np.ndarray, alpha: FieldLike) -> Wal
         kinds = np.full(len(centres), kind, dtype=np.int8)
     else:
         given = values_of("kind", np.asarray(kind), centres, "panels")
-        whole = given.astype(np.int8)
-        kinds = whole if (whole == given).all() else given  # which the walls refuse
+        require_known(given)
+        kinds = given.astype(np.int8)
     return Walls(kinds, np.where(kinds == Kind.ROBIN, values_of("alpha", alpha, centres, "panels"), 0.0))
 
 

@@ -24,7 +24,9 @@ class Problem:
     def __post_init__(self) -> None:
         domain = self.operator.domain
         for name, values, count in (("f", self.right.f, len(domain.points)), ("g", self.right.g, len(domain.panels))):
-            if values.shape != (count,) or not isinstance(values, np.ndarray):
+            if not isinstance(values, np.ndarray):
+                raise BenoError(f"{name} is a tensor; a problem has arrays (an operator takes tensors)")
+            if values.shape != (count,):
                 raise BenoError(f"{name} has the shape {values.shape}; the domain needs ({count},)")
             if not np.isfinite(values).all():
                 raise BenoError(f"{name} is not finite at {np.flatnonzero(~np.isfinite(values))[0]}")

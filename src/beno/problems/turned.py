@@ -2,9 +2,7 @@
 
 from typing import TypeVar
 
-import numpy as np
-
-from beno.geometry.symmetries import matrix, turned_domain
+from beno.geometry.symmetries import about_centre, matrix, turned_domain
 from beno.problems.fields import moved, signed, taken
 from beno.problems.problem import Problem
 from beno.problems.solution import Solution
@@ -20,10 +18,11 @@ def turned(posed: Posed, symmetry: int) -> Posed:
     new_domain, points, panels = turned_domain(domain, symmetry)
     move = matrix(symmetry)
 
-    def turn(vectors: np.ndarray) -> np.ndarray:
-        return vectors @ move.T
-
-    values = moved(taken(posed.values, points, panels), place=turn, vector=turn)
+    values = moved(
+        taken(posed.values, points, panels),
+        place=lambda places: about_centre(places, move),
+        vector=lambda vectors: vectors @ move.T,
+    )
     return type(posed).from_values(new_domain, values)
 
 

@@ -1,7 +1,7 @@
 """From what a user gives for a field (a function, an array, a tensor, a number) to values at places."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias, TypeGuard, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar, cast
 
 import numpy as np
 from jaxtyping import Float
@@ -22,7 +22,9 @@ SameRows = TypeVar("SameRows", bound=Rows)  # arrays for arrays, tensors for ten
 def values_of(name: str, field: FieldLike, places: Float[np.ndarray, "m 2"], where: str) -> Float[np.ndarray, " m"]:
     """One value a place; ``where`` says what the places are called."""
     values = rows_of(name, field, places, where)
-    if not isinstance(values, np.ndarray) or values.ndim != 1:
+    if is_tensor(values):
+        raise BenoError(f"{name} is a tensor; it must be an array, a number or a function")
+    if values.ndim != 1:
         raise BenoError(f"{name} has shape {tuple(values.shape)}; the domain has {len(places)} {where}")
     return values
 
@@ -30,10 +32,10 @@ def values_of(name: str, field: FieldLike, places: Float[np.ndarray, "m 2"], whe
 def rows_of(name: str, field: FieldLike, places: Float[np.ndarray, "m 2"], where: str) -> Rows:
     """Values at the places, or a stack of rows of them; an array, or a tensor if one is given."""
     raw = field(places[:, 0], places[:, 1]) if callable(field) else field
-    values: Rows = _as_tensor(name, raw) if is_tensor(raw) else _as_array(name, cast(np.ndarray | float, raw))
-    if values.ndim > 2 or (values.ndim and values.shape[-1] != len(places)):
+    read: Callable[[str, Any, int], Rows] = _as_tensor if is_tensor(raw) else _as_array
+    values = read(name, raw, len(places))
+    if values.ndim > 2 or values.shape[-1] != len(places):
         raise BenoError(f"{name} has shape {tuple(values.shape)}; the domain has {len(places)} {where}")
-    values = values if values.ndim else _expanded(values, (len(places),))
     finite = values.isfinite() if is_tensor(values) else np.isfinite(cast(np.ndarray, values))
     if not bool(finite.all()):
         at = np.argwhere(~np.asarray(finite.tolist()))[0].tolist()
@@ -67,19 +69,22 @@ def is_tensor(values: object) -> "TypeGuard[Tensor]":
     return hasattr(values, "detach")
 
 
-def _as_array(name: str, raw: np.ndarray | float) -> np.ndarray:
+def _as_array(name: str, raw: np.ndarray | float, places: int) -> np.ndarray:
+    """A copy, since the caller may change what is given."""
     if np.iscomplexobj(raw):
         raise BenoError(f"{name} is complex; real numbers are needed")
     try:
-        return np.asarray(raw, dtype=float)
+        values = np.array(raw, dtype=float)
     except (TypeError, ValueError) as error:
         raise BenoError(f"{name} cannot be read as numbers: {error}") from error
+    return values if values.ndim else np.full(places, values)
 
 
-def _as_tensor(name: str, raw: "Tensor") -> "Tensor":
+def _as_tensor(name: str, raw: "Tensor", places: int) -> "Tensor":
     if raw.is_complex():
         raise BenoError(f"{name} is complex; real numbers are needed")
-    return raw if raw.is_floating_point() else raw.double()
+    values = raw if raw.is_floating_point() else raw.double()
+    return values if values.ndim else values.expand(places)
 
 
 def _expanded(values: Rows, shape: tuple[int, ...]) -> Rows:

@@ -9,7 +9,7 @@ from enum import IntEnum
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 
 from beno.problems.fields import Index
 from beno.support.errors import BenoError
@@ -26,6 +26,16 @@ class Kind(IntEnum):
         return self.name.lower()
 
 
+def require_known(kind: Shaped[np.ndarray, " p"]) -> None:
+    """Refuse numbers that are no kind of wall."""
+    known = np.isin(kind, list(Kind))
+    if not known.all():
+        raise BenoError(
+            f"kind is {kind[~known][0]:g} at panel {known.argmin()}; "
+            f"panel kinds must be {', '.join(f'{k.value} ({k.label})' for k in Kind)}"
+        )
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Walls:
     """The kind of every panel, and alpha where it is Robin's."""
@@ -36,12 +46,7 @@ class Walls:
     def __post_init__(self) -> None:
         if self.kind.shape != self.alpha.shape:
             raise BenoError(f"there are {len(self.kind)} kinds of panels and {len(self.alpha)} values of alpha")
-        known = np.isin(self.kind, list(Kind))
-        if not known.all():
-            raise BenoError(
-                f"kind is {self.kind[~known][0]:g} at panel {known.argmin()}; "
-                f"panel kinds must be {', '.join(f'{k.value} ({k.label})' for k in Kind)}"
-            )
+        require_known(self.kind)
         if not np.isfinite(self.alpha).all():
             raise BenoError(f"alpha is not finite at panel {np.flatnonzero(~np.isfinite(self.alpha))[0]}")
         if (self.alpha < 0).any():

@@ -14,6 +14,7 @@ from jaxtyping import Float
 from scipy import fft, ndimage
 from scipy.sparse.linalg import LinearOperator, cg
 
+from beno.geometry.base import DIRECTIONS
 from beno.geometry.grid import Domain
 from beno.problems.law import Darcy, Poisson, mean_on_face
 from beno.problems.operator import Elliptic
@@ -122,6 +123,9 @@ class BoxGradients(PreparedBox):
         super().__init__(operator)
         kappa = operator.law.at_points(operator.domain).reshape(operator.grid.mask.shape)
         self._kappa, self._root = kappa, np.sqrt(kappa).ravel()
+        panels, at_panels = operator.grid.panels, operator.law.at_panels(operator.domain)
+        sides = [panels.direction == number for number in range(len(DIRECTIONS))]
+        self._walls = [(panels.cell[side], 2 * at_panels[side]) for side in sides]  # each cell once in a side
         self._between_x = mean_on_face(kappa[1:], kappa[:-1])
         self._between_y = mean_on_face(kappa[:, 1:], kappa[:, :-1])
 
@@ -144,7 +148,7 @@ class BoxGradients(PreparedBox):
         raise BenoError(f"kappa is too rough for the box's solver, and its contrast of {contrast:.3g} too high")
 
     def _minus_divergence(self, flat: np.ndarray) -> np.ndarray:
-        kappa, n = self._kappa, len(self._kappa)
+        n = len(self._kappa)
         v = flat.reshape(n, n)
         out = np.zeros_like(v)
         flow_x, flow_y = self._between_x * np.diff(v, axis=0), self._between_y * np.diff(v, axis=1)
@@ -152,9 +156,10 @@ class BoxGradients(PreparedBox):
         out[1:] += flow_x
         out[:, :-1] -= flow_y
         out[:, 1:] += flow_y
-        for edge in (np.s_[0, :], np.s_[-1, :], np.s_[:, 0], np.s_[:, -1]):
-            out[edge] += 2 * kappa[edge] * v[edge]
-        return n * n * out.ravel()
+        out = out.ravel()
+        for cell, conductance in self._walls:
+            out[cell] += conductance * flat[cell]
+        return n * n * out
 
     def _minus_inverse_laplacian(self, flat: np.ndarray) -> np.ndarray:
         return -inverse_laplacian(flat.reshape(self._kappa.shape)).ravel()

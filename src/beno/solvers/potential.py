@@ -17,11 +17,14 @@ from beno.solvers.base import Prepared, Solver
 from beno.solvers.box import Box, box_of, filled
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Potential:
     at_points: Float[np.ndarray, "*k n"]
     at_panels: Float[np.ndarray, "*k p"]
     slope: Float[np.ndarray, "*k p"]  # outward, at the panels
+
+    def __repr__(self) -> str:
+        return f"Potential({self.at_points.shape[-1]} points, {self.at_panels.shape[-1]} panels)"
 
 
 class SourcePotential:
@@ -30,6 +33,9 @@ class SourcePotential:
     def __init__(self, operator: Elliptic, solver: Solver | None = None) -> None:
         self.operator = operator
         self._box: Prepared = (solver or Box()).prepare(box_of(operator))
+
+    def __repr__(self) -> str:
+        return f"SourcePotential({self.operator!r})"
 
     def __call__(self, f: Float[np.ndarray, "*k n"]) -> Potential:
         box = self._box.operator.grid
