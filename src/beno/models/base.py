@@ -10,16 +10,16 @@ from dataclasses import dataclass, fields
 from typing import ClassVar, Generic, TypeVar
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from beno.batches.augmentation import Augmentation
-from beno.batches.base import Batch, Batches
+from beno.batches.base import Batch, Batches, Posed
 from beno.batches.panels import PanelBatch
+from beno.datasets.metadata import Metadata
 from beno.datasets.scales import Scales
 from beno.problems.families import ProblemClass
-from beno.problems.problem import Problem
-from beno.problems.solution import Solution
+from beno.problems.walls import Kind
 from beno.support.errors import BenoError
 
 BatchType = TypeVar("BatchType", bound=Batch)
@@ -57,6 +57,31 @@ class ModelConfig:
 ConfigType = TypeVar("ConfigType", bound=ModelConfig)
 
 
+@dataclass(frozen=True)
+class ConfigWithKinds(ModelConfig):
+    """Of a model that may be told the kinds of walls: its inputs are as many as there were when it was made."""
+
+    known_kinds: str = "dirichlet neumann robin"
+
+    @property
+    def kind_numbers(self) -> list[int]:
+        """What panels of these kinds have for a kind, in the order of the model's inputs."""
+        try:
+            return [Kind[name.upper()].value for name in self.known_kinds.split()]
+        except KeyError as error:
+            known = ", ".join(kind.label for kind in Kind)
+            raise BenoError(f"known_kinds is {self.known_kinds!r}; there is {known}") from error
+
+    @classmethod
+    def settings_for(cls, problems: ProblemClass) -> dict[str, Setting]:
+        return {"known_kinds": " ".join(kind.label for kind in Kind)}
+
+    def told_kinds(self, kind: Int[Tensor, "*m"]) -> Float[Tensor, "*m kinds"]:
+        """One column for each kind that the model knows."""
+        numbers = [kind == number for number in self.kind_numbers]  # one by one: an index cannot be captured
+        return torch.stack(numbers, dim=-1).float()
+
+
 class Model(nn.Module, ABC, Generic[ConfigType, BatchType]):
     """A network from batches of problems to u at their points."""
 
@@ -75,13 +100,20 @@ class Model(nn.Module, ABC, Generic[ConfigType, BatchType]):
     @abstractmethod
     def batches(
         cls,
-        posed: Sequence[Problem | Solution],
+        posed: Sequence[Posed],
         scales: Scales,
         config: ConfigType,
         device: torch.device | str = "cpu",
         augmentation: Augmentation | None = None,
     ) -> Batches[BatchType]:
         """Problems on a device, as the model is fed with them; with u where solutions are given."""
+
+    @classmethod
+    def upgraded(
+        cls, tensors: dict[str, Tensor], version: int, config: ConfigType, data: Metadata
+    ) -> dict[str, Tensor]:
+        """Weights, or the state of a training, of an older version of the checkpoint's format as this one has them."""
+        return tensors
 
     @abstractmethod
     def branches(self, batch: BatchType) -> Float[Tensor, "b *values"]:

@@ -11,31 +11,30 @@ before the node's features are copied to its edges: the same numbers, at a third
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from functools import partial
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional
 
-from beno.batches.augmentation import Variety
-from beno.batches.graphs import Batch, Cohort
-from beno.datasets.dataset import Metadata
-from beno.datasets.records import Sample
+from beno.batches.augmentation import Augmentation
+from beno.batches.base import Posed
+from beno.batches.graphs import GraphBatch, GraphBatches, GraphKind
 from beno.datasets.scales import Scales
+from beno.models.base import Model
+from beno.models.nodes import NodeConfig
 from beno.nn.boundary import BoundaryEncoder, Tokens
 from beno.nn.branch import BranchLinear, BranchMLP
 from beno.nn.segments import Wiring, spread, to_nodes
-from beno.problems.problem import Kind
 from beno.support.errors import BenoError
 
 TYPICAL_DEGREE = 9  # of a node, on a grid
 
 
 @dataclass(frozen=True)
-class BENOConfig:
+class BENOConfig(NodeConfig):
     """The paper's list; options below the line are where the authors' code, or an ablation, differs."""
 
     width: int = 128
@@ -64,29 +63,15 @@ class BENOConfig:
     # uniform on the unit interval, which z-scores it; a smaller unit lets functions of place vary faster.
     length_unit: float = 12**-0.5
 
-    # What the problems have beyond f and Dirichlet values.
-    coefficient: bool = False
-    kinds: bool = False
-
-    # Inputs that stand after all others: weights that do not know them can start a training that has them.
-    COMES_LAST: ClassVar[frozenset[str]] = frozenset({"coefficient"})
-
     def __post_init__(self) -> None:
-        for name in ("width", "steps", "mlp_layers", "boundary_layers", "heads", "nearest"):
-            if getattr(self, name) < 1:
-                raise BenoError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        self.require_at_least(width=1, steps=1, mlp_layers=1, boundary_layers=1, heads=1, nearest=1)
         if self.width % self.heads or self.width % 2:
             raise BenoError(f"width {self.width} must be even and a multiple of the {self.heads} heads")
         if not 0 < self.length_unit < math.inf:
             raise BenoError(f"length_unit is {self.length_unit}; it must be a positive number")
 
-    @staticmethod
-    def settings_for(data: Metadata) -> dict[str, Any]:
-        """What the model must be told of the problems that it is to learn."""
-        return {"coefficient": data.equation == "darcy", "kinds": data.boundary in ("mixed", "robin")}
-
     @property
-    def branches(self) -> int:
+    def branch_count(self) -> int:
         return 2 if self.two_branches else 1
 
     @property
@@ -100,23 +85,26 @@ class MessagePassing(nn.Module):
     def __init__(self, config: BENOConfig, last: bool) -> None:
         super().__init__()
         self.config = config
-        width, branches = config.width, config.branches
-        mlp: dict[str, Any] = {
-            "hidden": width,
-            "outputs": width,
-            "layers": config.mlp_layers,
-            "layer_norm": config.layer_norm,
-        }
+        width, branches = config.width, config.branch_count
+        mlp = partial(
+            BranchMLP,
+            branches,
+            hidden=width,
+            outputs=width,
+            layers=config.mlp_layers,
+            layer_norm=config.layer_norm,
+        )
         # The message's first layer, in parts: what comes from the edge, its ends, and their offset.
-        part: dict[str, Any] = {"bias": False, "fan_in": (3 + config.boundary_in_messages) * width}
-        self.message = BranchMLP(branches, width, fan_in=part["fan_in"], **mlp)
-        self.from_receiver = BranchLinear(branches, width, width, **part)
-        self.from_sender = BranchLinear(branches, width, width, **part)
-        self.from_offset = BranchLinear(branches, 2, width, **part)
-        self.boundary_to_message = BranchLinear(branches, width, width, **part) if config.boundary_in_messages else None
+        fan_in = (3 + config.boundary_in_messages) * width
+        part = partial(BranchLinear, branches, bias=False, fan_in=fan_in)
+        self.message = mlp(width, fan_in=fan_in)
+        self.from_receiver = part(width, width)
+        self.from_sender = part(width, width)
+        self.from_offset = part(2, width)
+        self.boundary_to_message = part(width, width) if config.boundary_in_messages else None
 
         fan_in = (2 + config.boundary_in_nodes) * width
-        self.node = BranchMLP(branches, (width, width), fan_in=fan_in, **mlp)
+        self.node = mlp((width, width), fan_in=fan_in)
         self.boundary_to_node = (
             BranchLinear(branches, width, width, bias=False, fan_in=fan_in) if config.boundary_in_nodes else None
         )
@@ -124,7 +112,7 @@ class MessagePassing(nn.Module):
             with torch.no_grad():  # a sum over neighbours is to weigh no more than the node itself
                 self.node.first.weights[1] /= TYPICAL_DEGREE
         # Nothing reads the edges after the last step.
-        self.edge = None if last else BranchMLP(branches, (width, width), **mlp)
+        self.edge = None if last else mlp((width, width))
 
     def forward(
         self,
@@ -154,19 +142,24 @@ class MessagePassing(nn.Module):
         return new_nodes, self.edge(edges, message, residual=edges if kept else None)
 
 
-class BENO(nn.Module):
+class BENO(Model[BENOConfig, GraphBatch]):
+    name = "beno"
+    Config = BENOConfig
+    small = {"width": 8, "steps": 2}
+    inputs_that_come_last = frozenset({"coefficient"})
+
     def __init__(self, config: BENOConfig | None = None) -> None:
-        super().__init__()
-        self.config = config = config or BENOConfig()
-        width, branches = config.width, config.branches
+        config = config or BENOConfig()
+        super().__init__(config)
+        width, branches = config.width, config.branch_count
         node_features = 3 + (4 if config.both_walls else 2) + 3 * config.source_gradient + config.coefficient
-        mlp: dict[str, Any] = {"hidden": width, "outputs": width, "layers": 2, "layer_norm": config.layer_norm}
-        self.encode_nodes = BranchMLP(branches, node_features, **mlp)
-        self.encode_edges = BranchMLP(branches, 7, **mlp)
+        mlp = partial(BranchMLP, branches, hidden=width, outputs=width, layers=2, layer_norm=config.layer_norm)
+        self.encode_nodes = mlp(node_features)
+        self.encode_edges = mlp(7)
         self.encode_boundary = (
             BoundaryEncoder(
                 copies=branches * (1 if config.shared_boundary else config.steps),
-                features=4 + (len(Kind) + 1) * config.kinds,
+                features=4 + config.kind_columns,
                 width=width,
                 layers=config.boundary_layers,
                 heads=config.heads,
@@ -181,23 +174,20 @@ class BENO(nn.Module):
         )
         self.decode = BranchMLP(branches, width, hidden=width, outputs=1, layers=2, last_gain=0.1)
 
-    @staticmethod
-    def cohort(
-        samples: Iterable[Sample],
+    @classmethod
+    def batches(
+        cls,
+        posed: Sequence[Posed],
         scales: Scales,
         config: BENOConfig,
         device: torch.device | str = "cpu",
-        variety: Variety | None = None,
-    ) -> Cohort:
-        return Cohort.of(samples, scales, config.nearest, device, variety)
+        augmentation: Augmentation | None = None,
+    ) -> GraphBatches:
+        return GraphBatches.of(posed, scales, GraphKind(config.nearest), device, augmentation)
 
-    def forward(self, batch: Batch) -> Float[Tensor, " n"]:
-        """u at every point, in the units of the batch."""
-        return self.branches(batch).sum(dim=0)
-
-    def branches(self, batch: Batch) -> Float[Tensor, "b n"]:
+    def branches(self, batch: GraphBatch) -> Float[Tensor, "b n"]:
         """What each branch adds to u: the part that f makes, and the part that g makes."""
-        branches, points = self.config.branches, len(batch.source)
+        branches, points = self.config.branch_count, len(batch.source)
         wiring = batch.wiring.repeat(branches)
         place = ((batch.points - 0.5) / self.config.length_unit).repeat(branches, 1)
         source = self._only_branch(batch.source, branch=0)
@@ -210,11 +200,11 @@ class BENO(nn.Module):
             nodes, edges = step(nodes, edges, place, vector, samples, wiring)
         return self.decode(nodes).view(branches, points).float()
 
-    def _samples(self, batch: Batch) -> tuple[Tensor, Tensor]:
+    def _samples(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         """Which sample every row belongs to, and where each one's rows begin, over all branches."""
-        branch = torch.arange(self.config.branches, device=batch.sample.device)[:, None]
+        branch = torch.arange(self.config.branch_count, device=batch.sample.device)[:, None]
         start = (batch.sample_start[:-1] + len(batch.source) * branch).flatten()
-        end = batch.sample_start[-1:] * self.config.branches
+        end = batch.sample_start[-1:] * self.config.branch_count
         return (batch.sample + len(batch) * branch).flatten(), torch.cat([start, end])
 
     def _only_branch(self, values: Float[Tensor, "*shape"], branch: int) -> Float[Tensor, "b *shape"]:
@@ -225,20 +215,20 @@ class BENO(nn.Module):
         return torch.stack([values, zero] if branch == 0 else [zero, values])
 
     def _node_features(
-        self, batch: Batch, place: Float[Tensor, "bn 2"], source: Float[Tensor, "b n"], wiring: Wiring
+        self, batch: GraphBatch, place: Float[Tensor, "bn 2"], source: Float[Tensor, "b n"], wiring: Wiring
     ) -> Float[Tensor, "bn features"]:
-        branches = self.config.branches
-        walls = batch.wall_distance / self.config.length_unit
+        branches = self.config.branch_count
+        distance = batch.wall_distance / self.config.length_unit
         if not self.config.both_walls:
-            walls = walls.view(-1, 2, 2).amin(dim=2)
-        columns = [place, source.view(-1, 1), walls.repeat(branches, 1)]
+            distance = distance.view(-1, 2, 2).amin(dim=2)
+        columns = [place, source.view(-1, 1), distance.repeat(branches, 1)]
         if self.config.source_gradient:
             columns.append(_smoothed_with_slope(source.view(-1), place, wiring))
         if self.config.coefficient:
             columns.append(batch.log_coefficient.repeat(branches)[:, None])
         return torch.cat(columns, dim=1)
 
-    def _boundary(self, batch: Batch) -> Float[Tensor, "b steps s c"] | None:
+    def _boundary(self, batch: GraphBatch) -> Float[Tensor, "b steps s c"] | None:
         if self.encode_boundary is None:
             return None
         config = self.config
@@ -248,14 +238,13 @@ class BENO(nn.Module):
             batch.centroid_distance / config.length_unit,
         ]
         if config.kinds:
-            columns += [*functional.one_hot(batch.kind, len(Kind)).to(g.dtype).unbind(-1), batch.alpha]
-        shared = torch.stack(columns, dim=-1).expand(config.branches, -1, -1, -1)
+            columns += [*config.told_kinds(batch.kind).unbind(-1), batch.alpha]
+        shared = torch.stack(columns, dim=-1).expand(config.branch_count, -1, -1, -1)
         features = torch.cat([shared, g[..., None]], dim=-1)
-        per_branch = self.encode_boundary.copies // config.branches
-        vectors = self.encode_boundary(
-            Tokens(features.repeat_interleave(per_branch, dim=0), batch.position, batch.before, batch.after, batch.real)
-        )
-        return vectors.view(config.branches, per_branch, *vectors.shape[1:])
+        per_branch = self.encode_boundary.copies // config.branch_count
+        repeated = features.repeat_interleave(per_branch, dim=0)
+        vectors = self.encode_boundary(Tokens(repeated, batch.position, batch.before, batch.after, batch.has_panel))
+        return vectors.view(config.branch_count, per_branch, *vectors.shape[1:])
 
 
 def _edge_features(place: Float[Tensor, "bn 2"], source: Float[Tensor, "b n"], wiring: Wiring) -> Float[Tensor, "be 7"]:

@@ -5,50 +5,41 @@ between them, a projection through 128; width 32. As BENO's authors adapt it, wh
 number for every input. g stands in the cells beside the walls, as the mean of those that a cell has.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beno.batches.augmentation import Variety
-from beno.batches.pictures import CHANNELS, GridBatch, GridCohort
-from beno.datasets.dataset import Metadata
-from beno.datasets.records import Sample
+from beno.batches.augmentation import Augmentation
+from beno.batches.base import Posed
+from beno.batches.pictures import CHANNELS, PictureBatch, PictureBatches
+from beno.datasets.metadata import Metadata
 from beno.datasets.scales import Scales
-from beno.models.nodes import LENGTH_UNIT, settings_for
-from beno.problems.problem import Kind
-from beno.support.errors import BenoError
+from beno.models.base import Model
+from beno.models.nodes import LENGTH_UNIT, NodeConfig
+from beno.problems.walls import Kind
 
 
 @dataclass(frozen=True)
-class FNOConfig:
+class FNOConfig(NodeConfig):
     width: int = 32
     layers: int = 4
     modes: int = 12  # along each axis
     projection: int = 128
     outside: float = 10.0  # what every input is there, in units of its size
-    coefficient: bool = False
-    kinds: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("width", "layers", "modes", "projection"):
-            if getattr(self, name) < 1:
-                raise BenoError(f"{name} is {getattr(self, name)}; it must be at least 1")
-
-    @staticmethod
-    def settings_for(data: Metadata) -> dict[str, Any]:
-        return settings_for(data)
+        self.require_at_least(width=1, layers=1, modes=1, projection=1)
 
     @property
     def channels(self) -> list[int]:
-        """Of those that a picture has."""
+        """Which of a picture's it sees."""
         wanted = ["source", "boundary_value", "on_boundary"]
         wanted += ["log_coefficient"] * self.coefficient
-        wanted += ["alpha", *(kind.name for kind in Kind)] * self.kinds
+        wanted += ["alpha", *(Kind(number).name for number in self.kind_numbers)] * self.kinds
         return [CHANNELS.index(name) for name in wanted]
 
 
@@ -69,40 +60,51 @@ class FourierLayer(nn.Module):
         n = x.shape[-1]
         modes = min(self.modes, n // 2)  # a coarse grid has no more
         spectrum = torch.fft.rfft2(x, norm="forward")
-        weight = torch.complex(self.weight[0], self.weight[1])[..., :modes, :modes]
+        positive, negative = torch.complex(self.weight[0], self.weight[1])[..., :modes].unbind(0)
+        positive, negative = positive[..., :modes, :], negative[..., -modes:, :]  # the last row has frequency -1
         out = torch.zeros_like(spectrum)
-        out[:, :, :modes, :modes] = torch.einsum("sixy,ioxy->soxy", spectrum[:, :, :modes, :modes], weight[0])
-        out[:, :, -modes:, :modes] = torch.einsum("sixy,ioxy->soxy", spectrum[:, :, -modes:, :modes], weight[1])
+        out[:, :, :modes, :modes] = torch.einsum("sixy,ioxy->soxy", spectrum[:, :, :modes, :modes], positive)
+        out[:, :, -modes:, :modes] = torch.einsum("sixy,ioxy->soxy", spectrum[:, :, -modes:, :modes], negative)
         return torch.fft.irfft2(out, s=(n, n), norm="forward")
 
 
-class FNO(nn.Module):
+class FNO(Model[FNOConfig, PictureBatch]):
+    name = "fno"
+    Config = FNOConfig
+    small = {"width": 4, "layers": 2, "modes": 3, "projection": 8}
+
     def __init__(self, config: FNOConfig | None = None) -> None:
-        super().__init__()
-        self.config = config = config or FNOConfig()
+        config = config or FNOConfig()
+        super().__init__(config)
         self.lift = nn.Conv2d(len(config.channels) + 2, config.width, 1)
         self.layers = nn.ModuleList(FourierLayer(config.width, config.modes) for _ in range(config.layers))
         self.project = nn.Sequential(
             nn.Conv2d(config.width, config.projection, 1), nn.GELU(), nn.Conv2d(config.projection, 1, 1)
         )
 
-    @staticmethod
-    def cohort(
-        samples: Iterable[Sample],
+    @classmethod
+    def batches(
+        cls,
+        posed: Sequence[Posed],
         scales: Scales,
         config: FNOConfig,
         device: torch.device | str = "cpu",
-        variety: Variety | None = None,
-    ) -> GridCohort:
-        return GridCohort.of(samples, scales, device, variety)
+        augmentation: Augmentation | None = None,
+    ) -> PictureBatches:
+        return PictureBatches(posed, scales, device, augmentation)
 
-    def forward(self, batch: GridBatch) -> Float[Tensor, "s n n"]:
-        return self.branches(batch)[0]
+    @classmethod
+    def upgraded(cls, tensors: dict[str, Tensor], version: int, config: FNOConfig, data: Metadata) -> dict[str, Tensor]:
+        """Version 1 had the negative frequencies of grids too coarse for all modes in the first rows."""
+        modes = min(config.modes, data.resolution // 2)
+        if version > 1 or modes == config.modes:
+            return tensors
+        return {name: _to_last_rows(tensor, modes) if tensor.ndim == 6 else tensor for name, tensor in tensors.items()}
 
-    def branches(self, batch: GridBatch) -> Float[Tensor, "1 s n n"]:
+    def branches(self, batch: PictureBatch) -> Float[Tensor, "1 s n n"]:
         # One by one: an index made on the host cannot be part of a CUDA graph.
         given = torch.stack([batch.channels[:, channel] for channel in self.config.channels], dim=1)
-        given = torch.where(batch.mask[:, None], given, self.config.outside)
+        given = torch.where(batch.inside[:, None], given, self.config.outside)
         n = given.shape[-1]
         centre = ((torch.arange(n, device=given.device) + 0.5) / n - 0.5) / LENGTH_UNIT
         place = torch.stack(torch.meshgrid(centre, centre, indexing="ij")).expand(len(given), -1, -1, -1)
@@ -112,3 +114,9 @@ class FNO(nn.Module):
             if number < len(self.layers) - 1:
                 x = functional.gelu(x)
         return self.project(x)[:, 0].float()[None]
+
+
+def _to_last_rows(weight: Float[Tensor, "2 2 c c m m"], modes: int) -> Float[Tensor, "2 2 c c m m"]:
+    moved = weight.clone()
+    moved[:, 1, ..., -modes:, :] = weight[:, 1, ..., :modes, :]
+    return moved

@@ -12,7 +12,7 @@ No matrix is ever made. The kernel's last layer is linear, so it may act after t
 once for every node instead of once for every edge: see `KernelSum`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,24 +21,22 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beno.batches.augmentation import Variety
-from beno.batches.graphs import Batch, Cohort
-from beno.datasets.dataset import Metadata
-from beno.datasets.records import Sample
+from beno.batches.augmentation import Augmentation
+from beno.batches.base import Posed
+from beno.batches.graphs import GraphBatch, GraphBatches, GraphKind
 from beno.datasets.scales import Scales
-from beno.models.nodes import node_columns, node_features, settings_for
+from beno.models.base import Model
+from beno.models.nodes import NodeConfig, node_features
 from beno.nn.segments import Slots, over_neighbours, to_edges
 from beno.support.errors import BenoError
 
 
 @dataclass(frozen=True)
-class GKNConfig:
+class GKNConfig(NodeConfig):
     width: int = 64
     kernel_width: int = 256  # of its second hidden layer; the first has half of it
     depth: int = 6
     radius: float = 0.1
-    coefficient: bool = False
-    kinds: bool = False
 
     def __post_init__(self) -> None:
         for name, least in (("width", 1), ("kernel_width", 2), ("depth", 1)):
@@ -47,16 +45,16 @@ class GKNConfig:
         if not self.radius > 0:
             raise BenoError(f"radius is {self.radius}; it must be positive")
 
-    @staticmethod
-    def settings_for(data: Metadata) -> dict[str, Any]:
-        return settings_for(data)
 
+class GKN(Model[GKNConfig, GraphBatch]):
+    name = "gkn"
+    Config = GKNConfig
+    small = {"width": 4, "kernel_width": 8, "depth": 2, "radius": 0.2}
 
-class GKN(nn.Module):
     def __init__(self, config: GKNConfig | None = None) -> None:
-        super().__init__()
-        self.config = config = config or GKNConfig()
-        width, columns = config.width, node_columns(config.coefficient, config.kinds)
+        config = config or GKNConfig()
+        super().__init__(config)
+        width, columns = config.width, config.node_columns
         self.lift = nn.Linear(columns, width)
         # The kernel's first layer, in two parts: what an edge's receiver and what its sender gives.
         first, second = config.kernel_width // 2, config.kernel_width
@@ -71,22 +69,21 @@ class GKN(nn.Module):
         self.root = nn.Linear(width, width)
         self.project = nn.Linear(width, 1)
 
-    @staticmethod
-    def cohort(
-        samples: Iterable[Sample],
+    @classmethod
+    def batches(
+        cls,
+        posed: Sequence[Posed],
         scales: Scales,
         config: GKNConfig,
         device: torch.device | str = "cpu",
-        variety: Variety | None = None,
-    ) -> Cohort:
-        return Cohort.of(samples, scales, device=device, variety=variety, boundary_nodes=True, radius=config.radius)
+        augmentation: Augmentation | None = None,
+    ) -> GraphBatches:
+        kind = GraphKind(radius=config.radius, boundary_nodes=True)
+        return GraphBatches.of(posed, scales, kind, device, augmentation)
 
-    def forward(self, batch: Batch) -> Float[Tensor, " n"]:
-        return self.branches(batch)[0]
-
-    def branches(self, batch: Batch) -> Float[Tensor, "1 n"]:
+    def branches(self, batch: GraphBatch) -> Float[Tensor, "1 n"]:
         wiring = batch.wiring
-        features = node_features(batch, self.config.coefficient, self.config.kinds)
+        features = node_features(batch, self.config)
         hidden = self.kernel(to_edges(self.from_receiver(features), self.from_sender(features), wiring))
         slots = Slots.of(wiring, batch.most_neighbours)
         hidden = slots.fill(hidden)  # the same in all steps

@@ -5,42 +5,32 @@ the graph weighted by the lengths of its edges, a decoder of two layers, width 1
 their features, as all baselines have them; the graph is the one that BENO has, with the boundary's nodes in it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beno.batches.augmentation import Variety
-from beno.batches.graphs import Batch, Cohort
-from beno.datasets.dataset import Metadata
-from beno.datasets.records import Sample
+from beno.batches.augmentation import Augmentation
+from beno.batches.base import Posed
+from beno.batches.graphs import GraphBatch, GraphBatches, GraphKind
 from beno.datasets.scales import Scales
-from beno.models.nodes import node_columns, node_features, offsets, settings_for
+from beno.models.base import Model
+from beno.models.nodes import NodeConfig, node_features, offsets
 from beno.nn.segments import Wiring, over_neighbours, to_nodes
-from beno.support.errors import BenoError
 
 
 @dataclass(frozen=True)
-class GNNPDEConfig:
+class GNNPDEConfig(NodeConfig):
     width: int = 128
     layers: int = 3
     terms: int = 5  # of each Chebyshev polynomial
     nearest: int = 8
-    coefficient: bool = False
-    kinds: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("width", "layers", "terms", "nearest"):
-            if getattr(self, name) < 1:
-                raise BenoError(f"{name} is {getattr(self, name)}; it must be at least 1")
-
-    @staticmethod
-    def settings_for(data: Metadata) -> dict[str, Any]:
-        return settings_for(data)
+        self.require_at_least(width=1, layers=1, terms=1, nearest=1)
 
 
 class ChebyshevConvolution(nn.Module):
@@ -66,13 +56,17 @@ class ChebyshevConvolution(nn.Module):
         return out
 
 
-class GNNPDE(nn.Module):
+class GNNPDE(Model[GNNPDEConfig, GraphBatch]):
+    name = "gnn-pde"
+    Config = GNNPDEConfig
+    small = {"width": 8, "layers": 2, "terms": 3}
+
     def __init__(self, config: GNNPDEConfig | None = None) -> None:
-        super().__init__()
-        self.config = config = config or GNNPDEConfig()
+        config = config or GNNPDEConfig()
+        super().__init__(config)
         width = config.width
         self.encode = nn.Sequential(
-            nn.Linear(node_columns(config.coefficient, config.kinds), width),
+            nn.Linear(config.node_columns, width),
             nn.ReLU(),
             nn.Linear(width, width),
             nn.ReLU(),
@@ -80,27 +74,25 @@ class GNNPDE(nn.Module):
         self.layers = nn.ModuleList(ChebyshevConvolution(width, config.terms) for _ in range(config.layers))
         self.decode = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 1))
 
-    @staticmethod
-    def cohort(
-        samples: Iterable[Sample],
+    @classmethod
+    def batches(
+        cls,
+        posed: Sequence[Posed],
         scales: Scales,
         config: GNNPDEConfig,
         device: torch.device | str = "cpu",
-        variety: Variety | None = None,
-    ) -> Cohort:
-        return Cohort.of(samples, scales, config.nearest, device, variety, boundary_nodes=True)
+        augmentation: Augmentation | None = None,
+    ) -> GraphBatches:
+        return GraphBatches.of(posed, scales, GraphKind(config.nearest, boundary_nodes=True), device, augmentation)
 
-    def forward(self, batch: Batch) -> Float[Tensor, " n"]:
-        return self.branches(batch)[0]
-
-    def branches(self, batch: Batch) -> Float[Tensor, "1 n"]:
+    def branches(self, batch: GraphBatch) -> Float[Tensor, "1 n"]:
         weight = self._weights(batch)
-        nodes = self.encode(node_features(batch, self.config.coefficient, self.config.kinds))
+        nodes = self.encode(node_features(batch, self.config))
         for layer in self.layers:
             nodes = functional.relu(layer(nodes, weight, batch.wiring))
         return self.decode(nodes).float().T
 
-    def _weights(self, batch: Batch) -> Float[Tensor, "e 1"]:
+    def _weights(self, batch: GraphBatch) -> Float[Tensor, "e 1"]:
         """Lengths of edges over the root of what their two nodes have of them."""
         wiring = batch.wiring
         length = offsets(batch).norm(dim=1, keepdim=True)

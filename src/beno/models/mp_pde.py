@@ -6,24 +6,22 @@ From the paper: an encoder, message passing with ``m = phi(h_i, h_j, u_i - u_j, 
 layers; the graph is the one that BENO has, with the boundary's nodes in it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beno.batches.augmentation import Variety
-from beno.batches.graphs import Batch, Cohort
-from beno.datasets.dataset import Metadata
-from beno.datasets.records import Sample
+from beno.batches.augmentation import Augmentation
+from beno.batches.base import Posed
+from beno.batches.graphs import GraphBatch, GraphBatches, GraphKind
 from beno.datasets.scales import Scales
-from beno.models.nodes import node_columns, node_features, offsets, settings_for
+from beno.models.base import Model
+from beno.models.nodes import NodeConfig, node_features, offsets
 from beno.nn.branch import BranchLinear, BranchMLP
 from beno.nn.segments import Wiring, activated_to_nodes, gathered, spread
-from beno.support.errors import BenoError
 
 EPSILON = 1e-5
 
@@ -32,21 +30,13 @@ Samples = tuple[Int[Tensor, " n"], Int[Tensor, " s_plus_one"]]
 
 
 @dataclass(frozen=True)
-class MPPDEConfig:
+class MPPDEConfig(NodeConfig):
     width: int = 128
     steps: int = 6
     nearest: int = 8
-    coefficient: bool = False
-    kinds: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("width", "steps", "nearest"):
-            if getattr(self, name) < 1:
-                raise BenoError(f"{name} is {getattr(self, name)}; it must be at least 1")
-
-    @staticmethod
-    def settings_for(data: Metadata) -> dict[str, Any]:
-        return settings_for(data)
+        self.require_at_least(width=1, steps=1, nearest=1)
 
 
 class Step(nn.Module):
@@ -71,32 +61,34 @@ class Step(nn.Module):
         return instance_norm(nodes.float(), self.gain, self.shift, samples)
 
 
-class MPPDE(nn.Module):
+class MPPDE(Model[MPPDEConfig, GraphBatch]):
+    name = "mp-pde"
+    Config = MPPDEConfig
+    small = {"width": 8, "steps": 2}
+
     def __init__(self, config: MPPDEConfig | None = None) -> None:
-        super().__init__()
-        self.config = config = config or MPPDEConfig()
-        self.encode = _two_layers(node_columns(config.coefficient, config.kinds), config.width, config.width)
+        config = config or MPPDEConfig()
+        super().__init__(config)
+        self.encode = _two_layers(config.node_columns, config.width, config.width)
         self.steps = nn.ModuleList(Step(config.width) for _ in range(config.steps))
         self.decode = nn.Sequential(nn.Linear(config.width, config.width), nn.SiLU(), nn.Linear(config.width, 1))
 
-    @staticmethod
-    def cohort(
-        samples: Iterable[Sample],
+    @classmethod
+    def batches(
+        cls,
+        posed: Sequence[Posed],
         scales: Scales,
         config: MPPDEConfig,
         device: torch.device | str = "cpu",
-        variety: Variety | None = None,
-    ) -> Cohort:
-        return Cohort.of(samples, scales, config.nearest, device, variety, boundary_nodes=True)
+        augmentation: Augmentation | None = None,
+    ) -> GraphBatches:
+        return GraphBatches.of(posed, scales, GraphKind(config.nearest, boundary_nodes=True), device, augmentation)
 
-    def forward(self, batch: Batch) -> Float[Tensor, " n"]:
-        return self.branches(batch)[0]
-
-    def branches(self, batch: Batch) -> Float[Tensor, "1 n"]:
+    def branches(self, batch: GraphBatch) -> Float[Tensor, "1 n"]:
         given = torch.stack([batch.source, batch.boundary_value], dim=1)
         wiring = batch.wiring
         edges = torch.cat([offsets(batch), given[wiring.receiver] - given[wiring.sender]], dim=1)
-        nodes = self.encode(node_features(batch, self.config.coefficient, self.config.kinds))
+        nodes = self.encode(node_features(batch, self.config))
         samples = samples_of(batch)
         for step in self.steps:
             nodes = step(nodes, edges, wiring, samples)
@@ -112,14 +104,14 @@ def instance_norm(nodes: Float[Tensor, "n c"], gain: Tensor, shift: Tensor, samp
     return torch.addcmul(shift, centred, spread(gain * torch.rsqrt(variance + EPSILON), *samples))
 
 
-def samples_of(batch: Batch) -> Samples:
+def samples_of(batch: GraphBatch) -> Samples:
     """Padding is one more sample."""
-    if batch.real_point is None:
+    if batch.has_point is None:
         return batch.sample, batch.sample_start
     start = batch.sample_start
     return (
-        torch.where(batch.real_point, batch.sample, len(batch)),
-        torch.cat([start[:-1], batch.real_point.sum()[None], start[-1:]]),
+        torch.where(batch.has_point, batch.sample, len(batch)),
+        torch.cat([start[:-1], batch.has_point.sum()[None], start[-1:]]),
     )
 
 

@@ -20,7 +20,7 @@ class Tokens:
     position: Float[Tensor, "s p"]  # along the ring, in panels of the paper's grid
     before: Int[Tensor, "s p"]  # the panel before each one on its ring
     after: Int[Tensor, "s p"]
-    real: Bool[Tensor, "s p"] | None  # None where nothing is padding
+    exists: Bool[Tensor, "s p"] | None  # None where nothing is padding
 
 
 def position_embedding(position: Float[Tensor, "s p"], channels: int) -> Float[Tensor, "s p channels"]:
@@ -47,7 +47,7 @@ class TransformerLayer(nn.Module):
         samples, panels = tokens.position.shape
         shape = (self.copies * samples, panels, 3, self.heads, -1)
         q, k, v = self.to_qkv(x).view(shape).permute(2, 0, 3, 1, 4)
-        mask = None if tokens.real is None else tokens.real.repeat(self.copies, 1)[:, None, None, :]
+        mask = None if tokens.exists is None else tokens.exists.repeat(self.copies, 1)[:, None, None, :]
         mixed = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
         x = self.norm_attention(x + self.to_out(mixed.transpose(1, 2).reshape(x.shape)))
         return self.norm_feed(x + self.narrow(functional.silu(self.widen(x))))
@@ -90,9 +90,9 @@ class BoundaryEncoder(nn.Module):
         for layer in self.layers:
             x = layer(x, tokens)
         x = x.view(self.copies, *tokens.position.shape, self.width)
-        if tokens.real is None:
+        if tokens.exists is None:
             return x.amax(dim=2) if self.max_pool else x.mean(dim=2)
-        real = tokens.real[..., None]
+        exists = tokens.exists[..., None]
         if self.max_pool:
-            return x.masked_fill(~real, float("-inf")).amax(dim=2)
-        return (x * real).sum(dim=2) / real.sum(dim=1)
+            return x.masked_fill(~exists, float("-inf")).amax(dim=2)
+        return (x * exists).sum(dim=2) / exists.sum(dim=1)

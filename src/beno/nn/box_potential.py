@@ -19,8 +19,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from beno.geometry.grid import DIRECTIONS, Domain
-from beno.problems.problem import Kind
+from beno.geometry.base import DIRECTIONS
+from beno.geometry.grid import Domain
+from beno.problems.walls import Kind
 
 SINKS = 2.0  # as strong as the flow in front of them
 
@@ -29,7 +30,7 @@ SINKS = 2.0  # as strong as the flow in front of them
 class Potentials:
     at_points: Float[Tensor, "k n"]
     at_panels: Float[Tensor, "k p"]
-    normal_derivative: Float[Tensor, "k p"]
+    slope: Float[Tensor, "k p"]
 
 
 class BoxPotential:

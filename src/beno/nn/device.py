@@ -1,8 +1,5 @@
 """Which device to compute on."""
 
-import sys
-from typing import Any
-
 import torch
 
 from beno.support.errors import BenoError
@@ -21,13 +18,8 @@ def choose_device(name: str) -> str:
     return name
 
 
-def worked_on_together(cohort: Any, device: torch.device) -> int:
-    """How many samples: on a GPU all, on a CPU so many that what one layer writes is in the cache for the next."""
-    return sys.maxsize if device.type == "cuda" else max(1, int(cohort.IN_CACHE / cohort.point_counts.mean()))
-
-
 def multiplies_in_half(device: torch.device) -> bool:
     """Whether the device gains by half precision: every GPU, and the CPUs that have instructions for it."""
     # Older releases of PyTorch do not tell.
-    able: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    able: dict[str, bool] = getattr(torch.cpu, "get_capabilities", dict)()
     return device.type == "cuda" or bool(able.get("avx512_bf16") or able.get("amx_bf16"))

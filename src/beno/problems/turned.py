@@ -7,7 +7,7 @@ from beno.problems.fields import moved, signed, taken
 from beno.problems.problem import Problem
 from beno.problems.solution import Solution
 
-Posed = TypeVar("Posed", Problem, Solution)
+Posed = TypeVar("Posed", bound=Problem | Solution)
 
 
 def turned(posed: Posed, symmetry: int) -> Posed:
@@ -23,10 +23,10 @@ def turned(posed: Posed, symmetry: int) -> Posed:
         place=lambda places: about_centre(places, move),
         vector=lambda vectors: vectors @ move.T,
     )
-    return type(posed).from_values(new_domain, values)
+    return type(posed).from_values(new_domain, values)  # type: ignore[return-value]
 
 
 def with_sign(posed: Posed, sign: int | float) -> Posed:
     """The same with f, g and u times a sign."""
     domain = posed.domain if isinstance(posed, Problem) else posed.problem.domain
-    return type(posed).from_values(domain, signed(posed.values, sign))
+    return type(posed).from_values(domain, signed(posed.values, sign))  # type: ignore[return-value]

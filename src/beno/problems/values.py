@@ -22,7 +22,7 @@ SameRows = TypeVar("SameRows", bound=Rows)  # arrays for arrays, tensors for ten
 def values_of(name: str, field: FieldLike, places: Float[np.ndarray, "m 2"], where: str) -> Float[np.ndarray, " m"]:
     """One value a place; ``where`` says what the places are called."""
     values = rows_of(name, field, places, where)
-    if is_tensor(values):
+    if not isinstance(values, np.ndarray):
         raise BenoError(f"{name} is a tensor; it must be an array, a number or a function")
     if values.ndim != 1:
         raise BenoError(f"{name} has shape {tuple(values.shape)}; the domain has {len(places)} {where}")
@@ -61,7 +61,7 @@ def alike(f: Rows, g: Rows) -> tuple[Rows, Rows]:
 
 def sizes(values: SameRows) -> SameRows:
     """Their absolute values."""
-    return abs(values)  # type: ignore[arg-type]
+    return cast(SameRows, abs(cast(np.ndarray, values)))
 
 
 def is_tensor(values: object) -> "TypeGuard[Tensor]":

@@ -1,0 +1,55 @@
+"""The settings of the harmonic operator."""
+
+from dataclasses import dataclass
+
+from beno.batches.coefficient_features import COLUMNS
+from beno.models.base import ConfigWithKinds, Setting
+from beno.nn.pairs import FEATURES
+from beno.problems.families import ProblemClass
+from beno.problems.walls import Kind
+from beno.support.errors import BenoError
+
+BOUNDARIES = ("dirichlet", "neumann", "mixed")
+
+
+@dataclass(frozen=True)
+class HarmonicConfig(ConfigWithKinds):
+    width: int = 128
+    layers: int = 3  # of attention among the panels
+    heads: int = 8
+    pair_width: int = 64
+    rank: int = 32  # of the part of the correction that is a product of point and panel
+    boundary: str = "dirichlet"  # which kinds of walls: dirichlet, neumann, or mixed for all three
+    coefficient: bool = False  # Darcy
+
+    def __post_init__(self) -> None:
+        self.require_at_least(width=1, layers=1, heads=1, pair_width=1, rank=1)
+        if self.width % self.heads:
+            raise BenoError(f"width {self.width} must be a multiple of the {self.heads} heads")
+        if self.boundary not in BOUNDARIES:
+            raise BenoError(f"boundary is {self.boundary!r}; it must be one of {', '.join(BOUNDARIES)}")
+
+    @classmethod
+    def settings_for(cls, problems: ProblemClass) -> dict[str, Setting]:
+        alone = {frozenset({Kind.DIRICHLET}): "dirichlet", frozenset({Kind.NEUMANN}): "neumann"}
+        told: dict[str, Setting] = {"boundary": alone.get(problems.kinds, "mixed")}
+        return {**super().settings_for(problems), **told, "coefficient": not problems.is_uniform}
+
+    @property
+    def tells_kinds(self) -> bool:
+        return self.boundary == "mixed"
+
+    @property
+    def kappa_columns(self) -> int:
+        """How many features of the coefficient points and panels have."""
+        return self.coefficient * COLUMNS
+
+    @property
+    def pair_features(self) -> int:
+        """What is seen of a panel; with a coefficient also what is between. Half precision likes multiples of 8."""
+        return FEATURES + 8 * self.coefficient
+
+    @property
+    def corrections(self) -> int:
+        """How many numbers the network says of a pair: one for the softmax, four for a flux."""
+        return {"dirichlet": 1, "neumann": 4, "mixed": 5}[self.boundary]
