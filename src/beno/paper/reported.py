@@ -1,35 +1,45 @@
 """The figures that the paper reports (Wang et al., ICLR 2024, Tables 2 to 10), to stand beside ours."""
 
 import json
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any
 
-from beno.datasets.dataset import Metadata
+from beno.datasets.metadata import Metadata
+from beno.evaluation.metrics import Measured
 
 COLUMNS = {4: "4-Corners", 3: "3-Corners", 2: "2-Corners", 1: "1-Corner", 0: "No-Corner"}
 TRAINED_ON = {4: "train_4_corners", "mixed": "train_mixed", 0: "train_no_corner"}
-
-
-@dataclass(frozen=True)
-class PaperFigure:
-    table: str
-    relative_l2: float
-    relative_l2_deviation: float
-    mae: float  # in the units of u; the paper prints thousandths
-    mae_deviation: float
+# What the file calls those of our measures that the paper has, and the unit in which it prints them.
+METRICS_OF_THE_PAPER = {"relative_l2": ("rel_l2", 1.0), "mae": ("mae_e3", 1e-3)}
 
 
 @cache
-def tables() -> dict[str, Any]:
+def tables() -> dict[str, dict[str, dict[str, dict[str, float]]]]:
+    """The numbers as the paper prints them, by table, row and column."""
     return json.loads((resources.files("beno.paper") / "reported.json").read_text())
 
 
 def number_of(table: str) -> int | None:
-    """Under which the paper has it; its first table is that of capabilities."""
+    """The number that the paper has for a table; its Table 1 is that of capabilities."""
     names = list(tables())
     return 2 + names.index(table) if table in names else None
+
+
+def figures_of(table: str, row: str | None, column: str | None) -> dict[str, Measured]:
+    """What the paper reports in one place of one table, by metric and in our units; nothing where it has no figure."""
+    reported = tables().get(table, {}).get(row or "", {}).get(column or "")
+    if not reported:
+        return {}
+    return {
+        metric: Measured(reported[name] * unit, reported[f"{name}_std"] * unit)
+        for metric, (name, unit) in METRICS_OF_THE_PAPER.items()
+    }
+
+
+def figures_for(model: str, trained: Metadata, tested: Metadata) -> dict[str, Measured]:
+    """What the paper reports of a model that was trained and tested on such data, by metric."""
+    column = COLUMNS.get(tested.corners) if isinstance(tested.corners, int) else None
+    return figures_of(table_for(trained, tested) or "", model, column)
 
 
 def table_for(trained: Metadata, tested: Metadata) -> str | None:
@@ -48,12 +58,3 @@ def table_for(trained: Metadata, tested: Metadata) -> str | None:
     if trained.boundary == tested.boundary == "neumann":
         return f"neumann_{base}" if trained.corners != 0 else None
     return base if trained.boundary == tested.boundary == "dirichlet" else None
-
-
-def figure_for(model: str, trained: Metadata, tested: Metadata) -> PaperFigure | None:
-    table = table_for(trained, tested)
-    column = COLUMNS.get(tested.corners) if isinstance(tested.corners, int) else None
-    cell = tables().get(table or "", {}).get(model, {}).get(column or "")
-    if not cell:
-        return None
-    return PaperFigure(str(table), cell["rel_l2"], cell["rel_l2_std"], cell["mae_e3"] / 1000, cell["mae_e3_std"] / 1000)

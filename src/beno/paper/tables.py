@@ -5,39 +5,41 @@ Test data have seeds that training never saw; equal ones for all models.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from beno.paper.reported import COLUMNS
 from beno.problems.families import Family
 
 TRAINING_SEED, TEST_SEED = 0, 100  # a test column adds its number of corners
-AUTHORS_SETTINGS: dict[str, Any] = {"residual": True, "layer_norm": True}  # of their code; BENO learns faster with them
+Setting = bool | int | float | str
+Settings = dict[str, Setting]
+AUTHORS_SETTINGS: Settings = {"residual": True, "layer_norm": True}  # of their code; BENO learns faster with them
+WITH_FAULT = "spoilt"  # what datasets and folders of trainings with the published fault are called in files
 
 
 def testing_seed(family: Family) -> int:
-    """Of the data that a column is tested on, the same for all rows."""
+    """The seed of the data that a column is tested on, the same for all rows."""
     return TEST_SEED + int(family.corners)
 
 
 @dataclass(frozen=True)
 class Training:
-    """A model on a family. Equal ones of several tables are trained once."""
+    """A model to be trained on a family. Equal trainings of several tables are done once."""
 
     model: str
     family: Family
-    settings: dict[str, Any] = field(default_factory=dict, hash=False)
+    settings: Settings = field(default_factory=dict, hash=False)
     seed: int = 0
-    changes: dict[str, Any] = field(default_factory=dict, hash=False)  # to the model's preset
-    spoilt: bool = False  # on data with the fault of the authors' published sample
-    whole: bool = False  # all epochs, however long they take
+    changes: Settings = field(default_factory=dict, hash=False)  # to the model's preset
+    with_fault: bool = False  # on data with the fault of the authors' published sample
+    all_epochs: bool = False  # however long they take
 
     @property
     def name(self) -> str:
-        """Of its folder."""
+        """The name of its folder and of its curve."""
         parts = [self.model, self.family.name]
-        parts += [f"{key}={value}" for key, value in sorted(self.settings.items()) if (key, value) not in DEFAULTS]
+        parts += [f"{key}={value}" for key, value in sorted(self.settings.items()) if (key, value) not in UNNAMED]
         parts += [f"{key}={value}" for key, value in sorted(self.changes.items())]
-        return "-".join([*parts, f"seed{self.seed}", *["spoilt"] * self.spoilt, *["whole"] * self.whole])
+        return "-".join([*parts, f"seed{self.seed}", *[WITH_FAULT] * self.with_fault, *["whole"] * self.all_epochs])
 
     @property
     def ships_as(self) -> str | None:
@@ -45,14 +47,14 @@ class Training:
         return SHIPPED.get(self.name)
 
 
-DEFAULTS = set(AUTHORS_SETTINGS.items())
+UNNAMED = set(AUTHORS_SETTINGS.items())  # settings that stand in no name, since all of BENO's trainings have them
 
 
 @dataclass(frozen=True)
 class Row:
     label: str
     training: Training
-    paper_label: str | None = None  # in the paper's table of the same name
+    paper_label: str | None = None  # of the row in the paper's table of the same name
     averaged: bool = False  # over the symmetries of the square, and both signs
 
 
@@ -62,25 +64,24 @@ class Table:
     title: str
     columns: dict[str, Family]
     rows: tuple[Row, ...]
-    spoilt: frozenset[str] = frozenset()  # columns with the fault of the authors' published sample
-    keeps: Mapping[str, int] = field(default_factory=dict)  # of how many samples of a column cells keep predictions
+    with_fault: frozenset[str] = frozenset()  # columns with the fault of the authors' published sample
+    keeps: Mapping[str, int] = field(default_factory=dict)  # how many predictions a cell keeps, by column
 
     def of_models(self, models: Collection[str]) -> "Table":
         return replace(self, rows=tuple(row for row in self.rows if row.training.model in models))
 
 
-def _columns(**choices: Any) -> dict[str, Family]:
-    return {name: Family(corners=corners, **choices) for corners, name in COLUMNS.items()}
+def _columns(equation: str = "poisson", boundary: str = "dirichlet", resolution: int = 32) -> dict[str, Family]:
+    return {name: Family(equation, boundary, corners, resolution) for corners, name in COLUMNS.items()}
 
 
-def _beno(family: Family, **settings: Any) -> Training:
+def _beno(family: Family, **settings: Setting) -> Training:
     return Training("beno", family, {**AUTHORS_SETTINGS, **settings})
 
 
 def _all_models(family: Family, *names: str, beno: Training | None = None, seeds: int = 1) -> tuple[Row, ...]:
     """The baselines that the paper's table has, BENO, and the harmonic operator, which no table of the paper has."""
-    labels = {"gkn": "GKN", "fno": "FNO", "gnn-pde": "GNN-PDE", "mp-pde": "MP-PDE"}
-    rows = [Row(labels[name], Training(name, family), labels[name]) for name in names]
+    rows = [Row(BASELINES[name], Training(name, family), BASELINES[name]) for name in names]
     rows.append(Row("BENO", beno or _beno(family), "BENO"))
     for seed in range(seeds):
         label = "harmonic" if seeds == 1 else f"harmonic, seed {seed}"
@@ -88,44 +89,54 @@ def _all_models(family: Family, *names: str, beno: Training | None = None, seeds
     return tuple(rows)
 
 
-def _with_either_walls(label: str, training: Training, changes: Mapping[str, Any]) -> tuple[Row, Row]:
-    """Without symmetries and parts: turned about, the walls that are wrong would be any."""
+def _without_and_with_fault(label: str, training: Training, changes: Settings) -> tuple[Row, Row]:
+    """One training on right boundary values, and one on values with the published fault.
+
+    They do without symmetries and parts, since a turned problem would have the wrong values on any of its sides.
+    """
     changes = {"symmetries": False, "parts": 0, **changes}
-    right, wrong = (replace(training, changes=changes, spoilt=spoilt) for spoilt in (False, True))
+    right, wrong = (replace(training, changes=changes, with_fault=with_fault) for with_fault in (False, True))
     return Row(f"{label}, right walls", right), Row(f"{label}, wrong walls", wrong)
 
 
-def _fault(name: str, title: str, family: Family, for_fno: Mapping[str, Any]) -> Table:
-    """What the wrong walls of the published sample do to the task: to FNO from the start, and to operators that ship if
-    they go on with them, or with right walls, for an equal time."""
+def _fault(name: str, title: str, family: Family, for_fno: Settings) -> Table:
+    """What the published sample's wrong boundary values do to models that are trained with them.
+
+    FNO is trained from the start, and operators that ship go on with wrong values or with right ones for an equal time.
+    """
+    beno: Settings
+    harmonic: Settings
     beno, harmonic = {**GOING_ON, "start": "beno-4-corners"}, {**GOING_ON, "start": "poisson-dirichlet"}
     return Table(
         name,
         title,
         {"4-Corners": family, "4-Corners, wrong walls": family},
         (
-            *_with_either_walls("FNO", Training("fno", family), for_fno),
+            *_without_and_with_fault("FNO", Training("fno", family), for_fno),
             Row("BENO as it ships", BENO_IN_FULL),
-            *_with_either_walls("BENO, going on", _beno(family), beno),
+            *_without_and_with_fault("BENO, going on", _beno(family), beno),
             Row("harmonic as it ships", Training("harmonic", MIXED)),
-            *_with_either_walls("harmonic, going on", Training("harmonic", family), harmonic),
+            *_without_and_with_fault("harmonic, going on", Training("harmonic", family), harmonic),
         ),
-        spoilt=frozenset({"4-Corners, wrong walls"}),
+        with_fault=frozenset({"4-Corners, wrong walls"}),
     )
 
 
 def _from_what_ships(family: Family, label: str) -> Row:
-    """BENO takes long to start with slopes given, and longer with a coefficient; from weights that know other problems
-    it need not."""
+    """BENO, started from the weights that ship.
+
+    From random weights it takes long to learn anything where slopes are given, and longer with a coefficient.
+    """
     return Row(f"BENO, from weights {label}", replace(_beno(family), changes={**SHORT, "start": "beno-4-corners"}))
 
 
-SHORT, LONGER = {"epochs": 112}, {"epochs": 240}  # to the end of a cycle of the rate
+SHORT: Settings = {"epochs": 112}  # both to the end of a cycle of the rate
+LONGER: Settings = {"epochs": 240}
 TWO_A_COLUMN = dict.fromkeys(COLUMNS.values(), 2)
-NOTHING_TO_LEARN = {"epochs": 1}  # with g = 0 on a square the potential is the solution
+NOTHING_TO_LEARN: Settings = {"epochs": 1}  # with g = 0 on a square the potential is the solution
 KNOWING_VALUES = "that know values on the walls"
-GOING_ON = {"epochs": 8, "first_restart": 8, "warm_up": 20}
-BASELINES = ("gkn", "fno", "gnn-pde", "mp-pde")
+GOING_ON: Settings = {"epochs": 8, "first_restart": 8, "warm_up": 20}
+BASELINES = {"gkn": "GKN", "fno": "FNO", "gnn-pde": "GNN-PDE", "mp-pde": "MP-PDE"}  # by model, as the paper calls them
 FOUR, MIXED, NONE = Family(), Family(corners="mixed"), Family(corners=0)
 ZERO, SQUARES = Family(boundary="zero"), Family(boundary="zero", corners=0)
 NEUMANN, NEUMANN_MIXED = Family(boundary="neumann"), Family(boundary="neumann", corners="mixed")
@@ -133,7 +144,7 @@ DARCY, DARCY_MIXED = Family("darcy"), Family("darcy", corners="mixed")
 FAINT = Family(source_amplitude=0.1)  # as in the published sample: next to nothing of u comes from f
 MIXED_KINDS = Family(boundary="mixed", corners="mixed")
 
-BENO_IN_FULL = replace(_beno(FOUR), whole=True)
+BENO_IN_FULL = replace(_beno(FOUR), all_epochs=True)
 HARMONIC = Row("harmonic", Training("harmonic", FOUR))
 # The paper's text has the models of its table with g = 0 trained with other values; the header row in it, with zero.
 TRAINED_WITH_VALUES = (
@@ -155,7 +166,7 @@ SHIPPED = {
     },
 }
 
-ABLATIONS = {
+ABLATIONS: dict[str, Settings] = {
     "BENO w. M": {"boundary_in_nodes": False},
     "BENO w/o. D": {"two_branches": False},
     "BENO w. E": {"boundary_in_messages": True},
