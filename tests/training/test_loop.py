@@ -288,7 +288,7 @@ class TestOneFolder:
     def test_what_the_first_process_refuses_the_others_refuse_too(self, data, tmp_path, monkeypatch):
         monkeypatch.setattr(Fabric, "is_global_zero", False)
         monkeypatch.setattr(Fabric, "broadcast", lambda fabric, text: f"{text}another process is training there")
-        with pytest.raises(BenoError, match="^another process is training there"):
+        with pytest.raises(BenoError, match=r"^another process is training there"):
             run_in(tmp_path / "run", data)
         assert not list(tmp_path.iterdir())
 
