@@ -124,7 +124,7 @@ def test_a_folder_is_trained_in_by_one_command_at_a_time(made, tmp_path):
         lock.take()
         for more in ((), ("--resume",)):
             result = beno(*words, *more, cwd=tmp_path)
-            refused(result, f"another process is training in run: process {os.getpid()} on")
+            refused(result, f"another run is training in run: process {os.getpid()} on")
     refused(beno(*words, cwd=tmp_path), "holds a run already; --resume")
     assert beno(*words, "--resume", cwd=tmp_path).returncode == 0
     assert {path.name for path in (tmp_path / "run").iterdir()} == {

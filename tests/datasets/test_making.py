@@ -130,6 +130,14 @@ def test_two_at_once_on_one_file_are_kept_apart(tmp_path):
     assert len(contents(target)[1]) == 10
 
 
+def test_a_link_that_a_user_names_is_followed(tmp_path):
+    (tmp_path / "there").mkdir()
+    (tmp_path / "link.h5").symlink_to(tmp_path / "there" / "target.h5")
+    make(SMALL, 5, 10, tmp_path / "link.h5")
+    assert (tmp_path / "link.h5").is_symlink() and len(contents(tmp_path / "there" / "target.h5")[1]) == 10
+    assert len(list(tmp_path.rglob("*"))) == 3
+
+
 def test_a_link_in_the_place_of_its_blocks_is_refused(tmp_path):
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "mine.h5").touch()

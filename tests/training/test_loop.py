@@ -158,7 +158,8 @@ def test_for_other_walls_trained_weights_are_a_start_with_scales_of_the_new_data
         fitted = Scales.fit(dataset[int(index)] for index in dataset.indices("train"))
     theirs = weights(unbroken, BEST)
     assert all(torch.equal(value, theirs[name]) for name, value in run.network.state_dict().items())
-    run.train(time_limit=1e-9)
+    with run:
+        run.train(time_limit=1e-9)
     run_in(tmp_path / "run", path, replace(config, start=None), resume=True).train()
     assert_same(weights(tmp_path / "run"), weights(tmp_path / "unbroken"))
     header = checkpoint.load_header(tmp_path / "run" / BEST)
@@ -269,7 +270,7 @@ class TestOneFolder:
         folder = tmp_path / "run"
         with run_in(folder, data) as first:
             before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
-            with pytest.raises(BenoError, match=f"another process is training in .*run: process {os.getpid()} on"):
+            with pytest.raises(BenoError, match=f"another run is training in .*run: process {os.getpid()} on"):
                 run_in(folder, data, resume=resume)
             assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
             first.train(time_limit=1e-9)
@@ -287,8 +288,8 @@ class TestOneFolder:
 
     def test_what_the_first_process_refuses_the_others_refuse_too(self, data, tmp_path, monkeypatch):
         monkeypatch.setattr(Fabric, "is_global_zero", False)
-        monkeypatch.setattr(Fabric, "broadcast", lambda fabric, text: f"{text}another process is training there")
-        with pytest.raises(BenoError, match=r"^another process is training there"):
+        monkeypatch.setattr(Fabric, "broadcast", lambda fabric, text: f"{text}another run is training there")
+        with pytest.raises(BenoError, match=r"^another run is training there"):
             run_in(tmp_path / "run", data)
         assert not list(tmp_path.iterdir())
 

@@ -306,7 +306,7 @@ class Run:
         if resume and not (state.exists() or log.exists()):  # killed in its first epoch, it has a log
             raise BenoError(f"{self.folder} has no run to resume: {STATE} is missing")
         require_folder(self.folder)
-        self._lock.require(f"another process is training in {self.folder}")
+        self._lock.require(f"another run is training in {self.folder}")
         if not resume and state.exists():
             raise BenoError(f"{self.folder} holds a run already; --resume goes on with it, another folder starts anew")
         for place in (state, log, self.folder / BEST):
