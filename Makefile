@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 .PHONY: run test docs clean
 
 run: $(VENV)/.installed
-	$(BIN)/beno solve examples/cross.toml
+	$(BIN)/beno solve examples/cross.toml --force
 
 test: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -1,5 +1,7 @@
-"""The command line, run as a user runs it: another process, its exit status, and what it prints where."""
+"""The command line, run as a user runs it: its exit status, and what it prints where."""
 
+import contextlib
+import io
 import os
 import signal
 import subprocess
@@ -11,12 +13,27 @@ import h5py
 import numpy as np
 import pytest
 
+from beno.cli import main
 from tests.datasets.test_published import FOLDER, needs_published_data
 from tests.places import ROOT
 
+COMMAND = [sys.executable, "-c", "from beno.cli import main; main()"]
+
 
 def beno(*arguments, cwd=None):
-    command = [sys.executable, "-c", "from beno.cli import main; main()", *map(str, arguments)]
+    """The command in this process: another one would take seconds to start."""
+    out, errors = io.StringIO(), io.StringIO()
+    words, before = ["beno", *map(str, arguments)], signal.getsignal(signal.SIGTERM)
+    with pytest.MonkeyPatch.context() as patch, contextlib.chdir(cwd or "."):
+        patch.setattr(sys, "argv", words)
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors), pytest.raises(SystemExit) as ended:
+            main()
+    signal.signal(signal.SIGTERM, before)
+    return subprocess.CompletedProcess(words, ended.value.code or 0, out.getvalue(), errors.getvalue())
+
+
+def beno_in_its_own_process(*arguments, cwd=None):
+    command = [*COMMAND, *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, check=False)
 
 
@@ -40,8 +57,13 @@ def test_help_loads_no_numerics():
     code = "import sys; from beno.cli import app; print(sorted({'numpy', 'torch', 'scipy', 'h5py'} & set(sys.modules)))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
-    assert "data" in beno("--help").stdout
+    helped = beno_in_its_own_process("--help")
+    assert helped.returncode == 0 and "data" in helped.stdout and not helped.stderr
     assert beno("--version").stdout.startswith("beno ")
+
+
+def test_a_mistake_is_one_line_and_status_2_in_its_own_process(tmp_path):
+    refused(beno_in_its_own_process("data", "show", tmp_path / "none.h5"), "does not exist")
 
 
 def test_make_show_and_check(dataset, tmp_path):
@@ -84,7 +106,8 @@ def test_mending_keeps_the_splits_and_its_own_input(dataset, tmp_path):
     assert beno("data", "check", dataset, "--mend", mended).returncode == 0
     with h5py.File(mended) as file:
         assert file["split"][:].tolist() == [2, 0] * 6
-    refused(beno("data", "check", dataset, "--mend", dataset), "another name")
+    for force in ((), ("--force",)):
+        refused(beno("data", "check", dataset, "--mend", dataset, *force), "another name")
 
 
 def test_check_reports_nan_and_show_refuses_it(dataset):
@@ -159,9 +182,7 @@ def test_a_picture_that_cannot_be_written(dataset, tmp_path):
 def test_interrupted_it_stops_quietly(tmp_path, sent, workers):
     target = tmp_path / "data.h5"
     command = ["data", "make", "--samples", "100000", "--workers", str(workers), "--out", str(target)]
-    process = subprocess.Popen(
-        [sys.executable, "-c", "from beno.cli import main; main()", *command], stderr=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen([*COMMAND, *command], stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
     while not list(tmp_path.glob(".data.h5.parts/0*.h5")) and time.monotonic() < deadline:
         time.sleep(0.02)

@@ -212,13 +212,6 @@ def test_only_files_are_written_over(tmp_path, place, monkeypatch):
     assert Path("/dev/null").is_char_device()
 
 
-def test_a_link_is_followed(tmp_path):
-    family = Family(resolution=8)
-    (tmp_path / "link.h5").symlink_to(tmp_path / "target.h5")
-    stored(tmp_path / "link.h5", family, samples_of(family))
-    assert (tmp_path / "link.h5").is_symlink() and (tmp_path / "target.h5").is_file()
-
-
 @pytest.mark.skipif(not hasattr(resource, "RLIMIT_FSIZE"), reason="the system has no limit on the size of files")
 def test_a_disk_that_is_full_leaves_a_message_and_no_file(tmp_path):
     """A limit on the size of files stands for the full disk: a write fails in the middle, as there."""

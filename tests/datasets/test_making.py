@@ -14,7 +14,7 @@ import pytest
 from beno.datasets import making
 from beno.datasets.dataset import Dataset
 from beno.datasets.doctor import examine
-from beno.datasets.making import MOST_SAMPLES_A_BLOCK, make, make_block
+from beno.datasets.making import MOST_SAMPLES_A_BLOCK, is_made, make, make_block
 from beno.problems.families import Family
 from beno.support.errors import BenoError
 
@@ -123,11 +123,39 @@ def test_two_at_once_on_one_file_are_kept_apart(tmp_path):
 
     def second(done):
         if done == 0:
-            with pytest.raises(BenoError, match="another process is making"):
+            with pytest.raises(BenoError, match=f"another process is making .*: process {os.getpid()} on"):
                 make(SMALL, 5, 10, target)
 
     make(SMALL, 5, 10, target, progress=second)
     assert len(contents(target)[1]) == 10
+
+
+def test_a_link_that_a_user_names_is_followed(tmp_path):
+    (tmp_path / "there").mkdir()
+    (tmp_path / "link.h5").symlink_to(tmp_path / "there" / "target.h5")
+    make(SMALL, 5, 10, tmp_path / "link.h5")
+    assert (tmp_path / "link.h5").is_symlink() and len(contents(tmp_path / "there" / "target.h5")[1]) == 10
+    assert len(list(tmp_path.rglob("*"))) == 3
+
+
+def test_a_link_in_the_place_of_its_blocks_is_refused(tmp_path):
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "mine.h5").touch()
+    (tmp_path / ".data.h5.parts").symlink_to(tmp_path / "precious")
+    with pytest.raises(BenoError, match=r"\.data\.h5\.parts: it is a link"):
+        make(SMALL, 5, 10, tmp_path / "data.h5")
+    assert [path.name for path in (tmp_path / "precious").iterdir()] == ["mine.h5"]
+
+
+def test_the_same_dataset_is_known_again(tmp_path):
+    target = tmp_path / "data.h5"
+    assert not is_made(SMALL, 5, 10, target)
+    make(SMALL, 5, 10, target)
+    assert is_made(SMALL, 5, 10, target)
+    assert not is_made(SMALL, 5, 11, target) and not is_made(SMALL, 6, 10, target)
+    assert not is_made(replace(SMALL, resolution=16), 5, 10, target)
+    target.write_text("")
+    assert not is_made(SMALL, 5, 10, target)
 
 
 def test_a_dask_cluster_makes_the_same(tmp_path):

@@ -97,7 +97,7 @@ def the_process_beside(parent, folder):
     """When both are at work."""
     at_work = folder / "runs" / "smoke" / "at_work" / "cpu"
     wait_until(lambda: at_work.exists() and len(list(at_work.iterdir())) == 2)
-    (beside,) = {int(path.name) for path in at_work.iterdir()} - {parent.pid}
+    (beside,) = {int(path.name.partition("-")[0]) for path in at_work.iterdir()} - {parent.pid}
     return beside
 
 

@@ -6,12 +6,12 @@ import pytest
 
 from beno.paper.figures import FIGURES as FIGURE_NAMES
 from beno.paper.tables import TABLES
-from tests.cli.test_cli import beno, refused
+from tests.cli.test_cli import beno, beno_in_its_own_process, refused
 from tests.paper.small import SMALL
 
 
 def test_the_command_does_all_of_it_in_two_processes(tmp_path):
-    result = beno(
+    result = beno_in_its_own_process(
         "reproduce", "all", "--smoke", "--side-by-side", 2, "--device", "cpu",
         "--pages", "pages", "--figures", "figures", cwd=tmp_path,
     )  # fmt: skip

@@ -1,5 +1,6 @@
 """Training: it learns, it stops and goes on as if it had not, and two processes do what one does."""
 
+import gc
 import json
 import os
 import shutil
@@ -12,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from lightning_fabric import Fabric
 
 from beno.datasets.dataset import Block, Dataset, write
 from beno.datasets.making import make
@@ -156,7 +158,8 @@ def test_for_other_walls_trained_weights_are_a_start_with_scales_of_the_new_data
         fitted = Scales.fit(dataset[int(index)] for index in dataset.indices("train"))
     theirs = weights(unbroken, BEST)
     assert all(torch.equal(value, theirs[name]) for name, value in run.network.state_dict().items())
-    run.train(time_limit=1e-9)
+    with run:
+        run.train(time_limit=1e-9)
     run_in(tmp_path / "run", path, replace(config, start=None), resume=True).train()
     assert_same(weights(tmp_path / "run"), weights(tmp_path / "unbroken"))
     header = checkpoint.load_header(tmp_path / "run" / BEST)
@@ -259,6 +262,53 @@ def test_the_presets():
     assert PRESETS["fast"].batch_size > 1 and PRESETS["fast"].epochs == 1000
 
 
+class TestOneFolder:
+    """Of two that train in one folder, each would undo what the other one writes."""
+
+    @pytest.mark.parametrize("resume", [False, True])
+    def test_a_second_training_is_refused_and_touches_nothing(self, data, tmp_path, resume):
+        folder = tmp_path / "run"
+        with run_in(folder, data) as first:
+            before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+            with pytest.raises(BenoError, match=f"another run is training in .*run: process {os.getpid()} on"):
+                run_in(folder, data, resume=resume)
+            assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+            first.train(time_limit=1e-9)
+        assert run_in(folder, data, resume=True).epoch == 1
+
+    def test_it_is_free_again_after_an_error(self, data, tmp_path):
+        with pytest.raises(ZeroDivisionError), run_in(tmp_path / "run", data):
+            raise ZeroDivisionError
+        run_in(tmp_path / "run", data).close()
+
+    def test_it_is_free_again_when_the_run_is_forgotten(self, data, tmp_path):
+        run_in(tmp_path / "run", data)
+        gc.collect()
+        run_in(tmp_path / "run", data).close()
+
+    def test_what_the_first_process_refuses_the_others_refuse_too(self, data, tmp_path, monkeypatch):
+        monkeypatch.setattr(Fabric, "is_global_zero", False)
+        monkeypatch.setattr(Fabric, "broadcast", lambda fabric, text: f"{text}another run is training there")
+        with pytest.raises(BenoError, match=r"^another run is training there"):
+            run_in(tmp_path / "run", data)
+        assert not list(tmp_path.iterdir())
+
+    @pytest.mark.parametrize("name", [STATE, BEST, LOG, "tensorboard", "lock"])
+    def test_a_link_in_the_place_of_what_is_ours_is_refused(self, data, tmp_path, name):
+        (tmp_path / "precious").mkdir()
+        (tmp_path / "run").mkdir()
+        (tmp_path / "run" / name).symlink_to(tmp_path / "precious")
+        with pytest.raises(BenoError, match=r"is a link|holds a run already|cannot lock"):
+            run_in(tmp_path / "run", data)
+        assert not list((tmp_path / "precious").iterdir())
+
+    def test_the_folder_itself_may_be_a_link(self, data, tmp_path):
+        (tmp_path / "elsewhere").mkdir()
+        (tmp_path / "run").symlink_to(tmp_path / "elsewhere")
+        run_in(tmp_path / "run", data).close()
+        assert (tmp_path / "elsewhere" / LOG).exists()
+
+
 class TestRefused:
     def test_a_folder_that_holds_a_run(self, unbroken, data):
         with pytest.raises(BenoError, match="holds a run already"):
@@ -282,9 +332,9 @@ class TestRefused:
 
     def test_killed_in_its_first_epoch(self, data, tmp_path):
         folder = tmp_path / "run"
-        run_in(folder, data)
+        run_in(folder, data).close()
         assert not (folder / STATE).exists()
-        (folder / ".state.safetensors.7.unfinished").touch()
+        (folder / ".state.safetensors.7.unfinished").mkdir()
         assert run_in(folder, data, resume=True).epoch == 0
         assert not list(folder.glob(".*.unfinished"))
 

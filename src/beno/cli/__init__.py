@@ -22,10 +22,11 @@ for command in (solve, train, evaluate, plot, reproduce):
     app.command()(command)
 
 
-def _print_version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> bool:
     if wanted:
         typer.echo(f"beno {__version__}")
         raise typer.Exit
+    return wanted
 
 
 @app.callback()

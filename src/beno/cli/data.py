@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from beno.cli.options import Force, new_picture
 from beno.cli.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -31,10 +32,16 @@ def make(
     contrast: Annotated[float, typer.Option(help="kappa lies between 1 and this (darcy).")] = 10.0,
     workers: Annotated[int, typer.Option(help="Processes on this machine.")] = 1,
     dask: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, to use its cluster instead.")] = None,
+    force: Force = False,
 ) -> None:
-    """Draw problems, solve them exactly, and write them to one file. Started again, it goes on where it stopped."""
+    """Draw problems, solve them exactly, and write them to one file.
+
+    Started again, it goes on where it stopped, and does nothing where this very dataset is there already.
+    """
+    from beno.datasets.making import is_made
     from beno.datasets.making import make as make_dataset
     from beno.problems.families import Family
+    from beno.support.files import require_new_file
 
     family = Family(
         equation=equation,
@@ -45,10 +52,14 @@ def make(
         boundary_amplitude=boundary_amplitude,
         contrast=contrast,
     )
+    if not force and is_made(family, seed, samples, out):
+        typer.echo(f"{out}: this dataset is there already; nothing was made")
+        return
+    place = require_new_file(out, force)
     with progress_bar() as progress:
         task = progress.add_task(f"making {out.name}", total=samples)
         make_dataset(
-            family, seed, samples, out, workers, dask, progress=lambda done: progress.update(task, completed=done)
+            family, seed, samples, place, workers, dask, progress=lambda done: progress.update(task, completed=done)
         )
     typer.echo(f"{out}: {samples} samples, {out.stat().st_size / 1e6:.1f} MB")
 
@@ -58,6 +69,7 @@ def show(
     path: Annotated[Path, typer.Argument(help="A dataset.")],
     plot: Annotated[bool, typer.Option("--plot", help="Write a picture of the first samples.")] = False,
     to: Annotated[Path | None, typer.Option(help="Where the picture goes; by default NAME.png here.")] = None,
+    force: Force = False,
 ) -> None:
     """Say what is in a dataset."""
     from rich.console import Console
@@ -66,7 +78,9 @@ def show(
     from beno.datasets.dataset import SPLITS, Dataset
     from beno.datasets.summaries import summarise
 
+    picture = to or (Path(f"{path.stem}.png") if plot else None)
     with Dataset(path) as dataset:
+        place = new_picture(picture, force) if picture else None
         metadata = dataset.metadata
         summary = summarise(dataset)
         table = Table(title=str(path), show_header=False, title_justify="left")
@@ -79,12 +93,11 @@ def show(
         for name, spread in summary.items():
             table.add_row(name, str(spread))
         Console().print(table)
-        if plot or to:
+        if place:
             from beno.evaluation.plotting import plot_samples, save
 
             count = min(len(dataset), 5 if metadata.corners == "mixed" else 3)
-            picture = to or Path(f"{path.stem}.png")
-            save(plot_samples([dataset[index] for index in range(count)]), picture)
+            save(plot_samples([dataset[index] for index in range(count)]), place)
             typer.echo(f"picture: {picture}")
 
 
@@ -93,6 +106,7 @@ def check(
     path: Annotated[Path, typer.Argument(help="A dataset, or a folder with the authors' .npy files.")],
     mend: Annotated[Path | None, typer.Option(help="Write what could be mended here.")] = None,
     tolerance: Annotated[float, typer.Option(help="What may be missing in an equation, relative to |u|.")] = 1e-4,
+    force: Force = False,
 ) -> None:
     """Does u satisfy the equation and the boundary values that the file claims?
 
@@ -101,6 +115,7 @@ def check(
     from beno.datasets.doctor import examine
     from beno.geometry.grid import DIRECTION_NAMES
 
+    mended = _place_of_mended(path, mend, force) if mend else None
     patient = _Patient(path)
     with progress_bar() as progress:
         report = examine(
@@ -119,8 +134,8 @@ def check(
         typer.echo(f"WRONG: {finding}")
     if not findings:
         typer.echo("sound: every sample satisfies its equation, and no sample is in two splits")
-    if mend is not None:
-        report = _mend(patient, report, mend)
+    if mended is not None:
+        report = _mend(patient, report, mended)
         findings = list(report.findings())
         typer.echo(f"mended: {mend}, residual {report.residual:.1e}")
         for finding in findings:
@@ -132,15 +147,18 @@ def check(
 def import_published(
     folder: Annotated[Path, typer.Argument(help="The folder with the authors' BC, RHS and SOL .npy files.")],
     out: Annotated[Path, typer.Option(help="The file to write.")],
+    force: Force = False,
 ) -> None:
     """Turn the authors' files into a dataset, as they are: `beno data check` finds and mends what is wrong."""
     from beno.datasets.dataset import Block, write
     from beno.datasets.published import read_published
+    from beno.support.files import require_new_file
 
+    place = require_new_file(out, force)
     published = read_published(folder)
     for index, sample in enumerate(published.samples):
         sample.require_finite(f"{folder}, sample {index}")
-    write(out, published.metadata, (Block.pack([sample]) for sample in published.samples))
+    write(place, published.metadata, (Block.pack([sample]) for sample in published.samples))
     typer.echo(f"{out}: {published.metadata.samples} samples")
 
 
@@ -170,6 +188,15 @@ class _Patient:
         return (self.read(index) for index in range(len(self)))
 
 
+def _place_of_mended(path: Path, mend: Path, force: bool) -> Path:
+    from beno.support.errors import BenoError
+    from beno.support.files import require_file_place, require_new_file
+
+    if require_file_place(mend) == path.resolve():
+        raise BenoError(f"{mend} is the file to be mended; give the mended one another name")
+    return require_new_file(mend, force)
+
+
 def _mend(patient: _Patient, report: "Report", out: Path) -> "Report":
     from dataclasses import replace
 
@@ -189,8 +216,6 @@ def _mend(patient: _Patient, report: "Report", out: Path) -> "Report":
             except BenoError as error:
                 raise BenoError(f"{patient.path}, sample {index}: {error}") from error
 
-    if out.resolve() == patient.path.resolve():
-        raise BenoError(f"{out} is the file to be mended; give the mended one another name")
     write(out, replace(patient.metadata, origin="mended"), blocks(), patient.splits)
     with Dataset(out) as dataset:
         return examine(dataset, dataset.split_number, report.tolerance, dataset.metadata)

@@ -1,9 +1,14 @@
 """beno reproduce: the paper's tables, filled one cell after the other."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from beno.cli.options import Force
+
+if TYPE_CHECKING:
+    from beno.paper.tables import Table
 
 
 def reproduce(
@@ -46,6 +51,7 @@ def reproduce(
     ] = None,
     train: Annotated[bool, typer.Option(help="Or write pages and draw figures from what there is.")] = True,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    force: Force = False,
 ) -> None:
     """Fill the paper's tables: train what is missing, save each cell as soon as it is known, go on the next time."""
     from beno.paper import reported as paper
@@ -67,7 +73,6 @@ def reproduce(
     from beno.paper.pages import write_pages
     from beno.paper.queue import Queue
     from beno.support.errors import BenoError
-    from beno.support.files import require_folder
 
     unknown = set(names) - {"all", *TABLES}
     if unknown:
@@ -96,9 +101,12 @@ def reproduce(
         test_unfinished=test_unfinished,
     )
     queue = Queue(folder, results, effort, device)
-    for place in (pages, figures):
-        if place is not None:  # found out now, and not when all is trained
-            require_folder(place)
+    if pages is not None:  # found out now, and not when all is trained
+        _require_new_files(pages, _pages_of(whole), force)
+    if figures is not None:
+        from beno.paper.figures import FIGURES, FORMATS, write_figures
+
+        _require_new_files(figures, [f"{stem}{suffix}" for stem in FIGURES for suffix in FORMATS], force)
     if train:
         fitting = 1 if smoke else side_by_side.fitting(queue.device_name)
         processes = max(1, min(processes or fitting, queue.standing(chosen).rows))
@@ -114,8 +122,6 @@ def reproduce(
         for path in write_pages(queue.cells, whole, pages):
             typer.echo(f"page: {path}")
     if figures is not None:
-        from beno.paper.figures import FIGURES, write_figures
-
         drawn = set()
         for path in write_figures(queue, figures):
             typer.echo(f"figure: {path}")
@@ -126,3 +132,18 @@ def reproduce(
         raise BenoError(f"rows that could not be filled: {'; '.join(standing.failed)}")
     if not all_filled:
         raise BenoError("a process side by side with this one could not fill all of its rows, as it says above")
+
+
+def _pages_of(tables: "list[Table]") -> list[str]:
+    from beno.paper.tables import TABLES
+
+    stems = [table.name for table in tables] + ["capabilities"] * (tables == list(TABLES.values()))
+    return [f"{stem}{suffix}" for stem in stems for suffix in (".md", ".tex")]
+
+
+def _require_new_files(folder: Path, names: list[str], force: bool) -> None:
+    from beno.support.files import require_folder, require_new_file
+
+    require_folder(folder)
+    for name in names:
+        require_new_file(folder / name, force)

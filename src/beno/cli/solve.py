@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from beno.cli.options import Force, new_picture
+
 
 def solve(
     problem: Annotated[Path, typer.Argument(help="A problem file (TOML), as examples/cross.toml.")],
@@ -13,6 +15,7 @@ def solve(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Where the picture goes; by default NAME.png here.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    force: Force = False,
 ) -> None:
     """Solve a problem with a trained operator; print its error and time beside the exact solver's, and draw both."""
     import time
@@ -22,14 +25,14 @@ def solve(
 
     from beno.datasets.records import Sample
     from beno.evaluation.metrics import relative_l2
-    from beno.evaluation.plotting import plot_solved, require_picture_place, save
+    from beno.evaluation.plotting import plot_solved, save
     from beno.learned.shipped import load, name_for
     from beno.nn.device import choose_device
     from beno.problems.problem_file import read_problem
     from beno.solvers.finite_volumes import solve as solve_exactly
 
     picture = out or Path(problem.stem + ".png")
-    require_picture_place(picture)
+    place = new_picture(picture, force)
     posed = read_problem(problem)
     name = weights or name_for(posed)
     operator = load(name, choose_device(device))
@@ -50,5 +53,5 @@ def solve(
     console = Console()
     console.print(f"{problem.name}: {posed.equation}, {len(posed.source)} points, {len(posed.g)} panels")
     console.print(table)
-    save(plot_solved(Sample.of(solution), learned.u, f"{problem.stem}: {name}"), picture)
+    save(plot_solved(Sample.of(solution), learned.u, f"{problem.stem}: {name}"), place)
     console.print(f"picture: {picture}")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from beno.cli.options import Force, new_picture
 from beno.cli.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -52,7 +53,10 @@ def train(
     time_limit: Annotated[str | None, typer.Option(help="Stop cleanly after so long, as 90s, 9m or 2h.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
 ) -> None:
-    """Train a model. Several processes, on one machine or many, are started by torchrun."""
+    """Train a model. Several processes, on one machine or many, are started by torchrun.
+
+    A folder is trained in by one command at a time; another one is told which process it is.
+    """
     from dataclasses import replace
 
     from beno.datasets.dataset import Dataset
@@ -82,12 +86,11 @@ def train(
     fabric = make_fabric(device)
     with Dataset(data) as dataset:
         run = Run(out, dataset, model, settings, config, fabric, resume)
-    with progress_bar(visible=fabric.is_global_zero) as progress:
+    with run, progress_bar(visible=fabric.is_global_zero) as progress:
         task = progress.add_task("training", completed=run.epoch, total=config.epochs)
         outcome = run.train(
             lambda record: progress.update(task, completed=record.epoch, description=record.losses), limit
         )
-    run.close()
     if fabric.is_global_zero:
         typer.echo(
             f"{out}: {outcome.epochs} of {config.epochs} epochs in {outcome.seconds:.0f} s, "
@@ -107,6 +110,7 @@ def evaluate(
         bool,
         typer.Option("--averaged", help="The mean of its answers over all symmetries of the square."),
     ] = False,
+    force: Force = False,
 ) -> None:
     """Relative L2 and MAE, mean and deviation over samples, beside the paper's figures."""
     from rich.console import Console
@@ -117,7 +121,9 @@ def evaluate(
     from beno.learned.averaged import AveragedOperator
     from beno.paper.reported import figure_for
     from beno.support.errors import BenoError
+    from beno.support.files import require_new_file, whole_file_or_none
 
+    place = require_new_file(out, force) if out else None
     if split not in (*SPLITS, "all"):
         raise BenoError(f"there is no split {split!r}; there is {', '.join(SPLITS)}, all")
     operator = _load(run, device)
@@ -140,12 +146,10 @@ def evaluate(
         figures.append({"data": path.name, "corners": evaluation.data.corners, "split": split, **ours})
     Console().print(table)
     typer.echo("The paper's data have another scale than these: its relative errors may be compared, its MAE may not.")
-    if out is not None:
-        try:
-            facts = {"model": json.loads(operator.header.to_json()), "averaged": averaged, "figures": figures}
-            out.write_text(json.dumps(facts, indent=1))
-        except OSError as error:
-            raise BenoError(f"cannot write {out}: {error.strerror}") from error
+    if place is not None:
+        facts = {"model": json.loads(operator.header.to_json()), "averaged": averaged, "figures": figures}
+        with whole_file_or_none(place) as unfinished:
+            unfinished.write_text(json.dumps(facts, indent=1))
 
 
 def plot(
@@ -154,20 +158,22 @@ def plot(
     sample: Annotated[int, typer.Option(help="Which sample of it.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Where the picture goes; by default prediction-N.png here.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    force: Force = False,
 ) -> None:
     """Draw truth, prediction, error, and what each branch adds."""
     from beno.datasets.dataset import Dataset
     from beno.evaluation.plotting import plot_prediction, save
     from beno.support.errors import BenoError
 
+    picture = out or Path(f"prediction-{sample}.png")
+    place = new_picture(picture, force)
     operator = _load(run, device)
     with Dataset(data) as dataset:
         if not 0 <= sample < len(dataset):
             raise BenoError(f"{data} has samples 0 to {len(dataset) - 1}, not {sample}")
         operator.require_trained_on(dataset.metadata, data)
         chosen = dataset[sample]
-    picture = out or Path(f"prediction-{sample}.png")
-    save(plot_prediction(chosen, operator.predict_branches([chosen])[0], f"{data.name}, sample {sample}"), picture)
+    save(plot_prediction(chosen, operator.predict_branches([chosen])[0], f"{data.name}, sample {sample}"), place)
     typer.echo(f"picture: {picture}")
 
 

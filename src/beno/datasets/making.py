@@ -16,8 +16,9 @@ from beno.datasets.metadata import Metadata
 from beno.problems.families import Family
 from beno.solvers.direct import Direct
 from beno.support.errors import BenoError
-from beno.support.files import require_file_place
+from beno.support.files import LOCK, clear_left_behind, require_file_place, require_own_folder, whole_file_or_none
 from beno.support.interruptions import Interruptions
+from beno.support.locks import Lock
 
 MOST_SAMPLES_A_BLOCK = 256
 MOST_SAMPLES = 10**8
@@ -39,6 +40,7 @@ def make(
     progress: Callable[[int], None] = lambda done: None,
 ) -> None:
     """Write ``samples`` solved problems to ``path``; ``progress`` hears how many are done."""
+    path = require_file_place(path)
     if samples < 1:
         raise BenoError(f"{samples} samples were asked for; a dataset needs at least 1")
     if samples > MOST_SAMPLES:
@@ -61,7 +63,15 @@ def make(
             done += len(block)
             progress(done)
         write(path, metadata, _read_parts(list(parts.values())))
-        shutil.rmtree(folder)
+
+
+def is_made(family: Family, seed: int, samples: int, path: Path) -> bool:
+    """Whether the file is this very dataset, made by this version."""
+    try:
+        with Dataset(path) as dataset:
+            return dataset.metadata == Metadata.of_family(family, seed, samples)
+    except BenoError:
+        return False
 
 
 def _make_blocks(
@@ -106,45 +116,38 @@ def _dask_backend(address: str) -> Iterator[None]:
 
 @contextmanager
 def _parts_folder(path: Path, metadata: Metadata) -> Iterator[Path]:
-    """The folder of finished blocks, held by one process at a time; emptied if made for another dataset."""
-    path = require_file_place(path)
+    """The folder of finished blocks, held by one process at a time; emptied if made for another dataset.
+
+    It goes when the dataset is there, or when there is no block to go on from.
+    """
     folder = path.with_name(f".{path.name}.parts")
+    finished = False
     try:
-        folder.mkdir(exist_ok=True)
-        with _locked(folder / "lock", path):
+        if not path.parent.is_dir():
+            raise BenoError(f"cannot write {path}: there is no folder {path.parent}")
+        require_own_folder(folder)
+        with Lock(folder / LOCK) as lock:
+            lock.require(f"another process is making {path}")
             try:
                 _claim(folder, metadata)
                 yield folder
+                finished = True
             finally:
-                if not any(folder.glob("*.h5")):  # there is nothing to go on from
+                if finished or not any(folder.glob("*.h5")):
                     shutil.rmtree(folder, ignore_errors=True)
     except OSError as error:
         raise BenoError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def _claim(folder: Path, metadata: Metadata) -> None:
+    clear_left_behind(folder)
     claim = folder / "metadata.json"
     if claim.exists() and claim.read_text() == metadata.to_json():
         return
     for part in folder.glob("*.h5"):
         part.unlink()
-    claim.write_text(metadata.to_json())
-
-
-@contextmanager
-def _locked(lock: Path, path: Path) -> Iterator[None]:
-    """Released by the system when the process ends, however it ends."""
-    try:
-        import fcntl
-    except ImportError:  # not on Windows
-        yield
-        return
-    with open(lock, "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise BenoError(f"another process is making {path} right now") from None
-        yield
+    with whole_file_or_none(claim, lasting=False) as unfinished:
+        unfinished.write_text(metadata.to_json())
 
 
 def _is_whole(part: Path, samples: int) -> bool:

@@ -4,11 +4,9 @@ A training is worked on by one process at a time, which holds a lock on its fold
 folder share the work.
 """
 
-import fcntl
 import json
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +28,7 @@ from beno.paper.turn import Turn
 from beno.problems.families import Family
 from beno.support.errors import BenoError
 from beno.support.files import require_folder, whole_file_or_none
+from beno.support.locks import Lock
 from beno.support.provenance import provenance
 from beno.training.config import TrainingConfig, difference, fixed
 from beno.training.loop import STATE, EpochRecord, Outcome, Run, make_fabric, outcome_so_far, read_log
@@ -71,8 +70,8 @@ class Queue:
             if time.monotonic() >= deadline:
                 break
             try:
-                with _lock(self.folder / f"{self._name(row.training)}.lock") as mine:
-                    if not mine:
+                with Lock(self.folder / f"{self._name(row.training)}.lock") as lock:
+                    if not lock.take():
                         held += 1
                         continue
                     trained = self._train(row.training, deadline, say)
@@ -221,7 +220,7 @@ class Queue:
                 turn.share.count_until(record.seconds)
                 say_how_it_goes(f"{training.name}: epoch {record.epoch} of {config.epochs}, {record.losses}")
 
-            with turn.share.working(run.seconds):
+            with run, turn.share.working(run.seconds):
                 left = max(0.0, deadline - time.monotonic())
                 outcome = run.train(on_epoch, left, lambda: turn.makes_room(run.epoch))
         say(
@@ -284,7 +283,8 @@ class Queue:
         if spoilt:
             right, expected = self._dataset(family, seed, samples), replace(expected, origin="spoilt")
         require_folder(path.parent)
-        with _lock(path.with_suffix(".lock"), wait=True):
+        with Lock(path.with_suffix(".lock")) as lock:
+            lock.take(wait=True)
             if not path.exists() and spoilt:
                 with Dataset(right) as dataset:
                     blocks = (Block.pack([with_published_fault(dataset[index])]) for index in range(samples))
@@ -343,19 +343,3 @@ def _read_done(path: Path, model: str, settings: dict[str, Any], config: Trainin
     if stored != asked:
         raise BenoError(f"{path.parent} was trained with {difference(stored, asked)}: use another folder")
     return facts
-
-
-@contextmanager
-def _lock(path: Path, wait: bool = False) -> Iterator[bool]:
-    """Whether the lock is ours; it ends with the process, however that ends."""
-    try:
-        file = open(path, "w")  # noqa: SIM115 (closed below)
-    except OSError as error:
-        raise BenoError(f"cannot write {path}: {error.strerror}") from error
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
-        yield True

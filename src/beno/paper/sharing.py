@@ -1,22 +1,23 @@
 """What a training has had of a device that others train on too."""
 
-import fcntl
 import json
 import math
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from beno.support.errors import BenoError
-from beno.support.files import require_folder, whole_file_or_none
+from beno.support.files import require_own_folder, whole_file_or_none
+from beno.support.locks import Lock, is_held
 
 
 class Share:
     """Seconds of the whole device: at every moment, those of the clock over how many trainings there are.
 
     They are kept in a file, each kind of device's apart, for a training goes on another time. Every process that trains
-    holds a lock on a file of its own in a common folder; the lock ends with the process, however that ends.
+    holds a lock of its own in a common folder, so that the others can count it.
     """
 
     def __init__(self, path: Path, at_work: Path, device: str) -> None:
@@ -38,16 +39,12 @@ class Share:
     def working(self, clock: float) -> Iterator[None]:
         """From a time of the training's clock on."""
         self._clock = clock
-        require_folder(self._at_work)
-        mine = self._at_work / str(os.getpid())
-        hidden = self._at_work.with_name(f".{mine.name}.{self._at_work.name}")  # none takes it for a dead one's
-        with open(hidden, "w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            hidden.replace(mine)
-            try:
-                yield
-            finally:
-                mine.unlink(missing_ok=True)
+        for folder in (self._at_work.parent, self._at_work):
+            require_own_folder(folder)
+        name = f"{os.getpid()}-{secrets.token_hex(4)}"  # of two machines, processes may have the same number
+        with Lock(self._at_work / name) as lock:
+            lock.take(wait=True)  # for whoever tries, as it counts, whether a process of this name is alive
+            yield
 
     def count_until(self, clock: float) -> None:
         self._seconds[self._device] = self.seconds + (clock - self._clock) / max(1, self._workers())
@@ -56,16 +53,4 @@ class Share:
             unfinished.write_text(json.dumps(self._seconds))
 
     def _workers(self) -> int:
-        return sum(map(_is_locked, self._at_work.iterdir()))
-
-
-def _is_locked(path: Path) -> bool:
-    try:
-        with open(path) as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except FileNotFoundError:  # just gone
-        return False
-    path.unlink(missing_ok=True)  # of a process that was killed
-    return False
+        return sum(map(is_held, self._at_work.iterdir()))

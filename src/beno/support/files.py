@@ -2,6 +2,8 @@
 
 import errno
 import os
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -9,19 +11,44 @@ from typing import Any
 
 from beno.support.errors import BenoError
 from beno.support.interruptions import Handling
+from beno.support.locks import Lock
+
+LOCK = "lock"  # the name of the lock file in a folder of ours
+UNFINISHED = ".unfinished"
 
 
 def require_file_place(path: Path) -> Path:
-    """The place, links followed; refused if something other than a file is there."""
+    """The place that a user named, links followed; refused if something other than a file is there."""
     if not path.name or path.name in (".", ".."):
         raise BenoError(f"{str(path)!r} is not the name of a file")
     try:
-        path = path.resolve()
-        if path.exists() and not path.is_file():
-            raise BenoError(f"cannot write {path}: it is a folder or a device")
+        _refuse_folders_and_devices(path)
     except OSError as error:
         raise BenoError(f"cannot write {path}: {error.strerror or error}") from error
-    return path
+    place = Path(os.path.realpath(path))
+    if place.is_symlink():
+        raise BenoError(f"cannot write {path}: it is a link that leads back to itself")
+    return place
+
+
+def _refuse_folders_and_devices(path: Path) -> None:
+    if path.exists() and not path.is_file():
+        raise BenoError(f"cannot write {path}: it is a folder or a device")
+
+
+def require_new_file(path: Path, force: bool = False) -> Path:
+    """Where a command may write, links followed. It asks before it begins, and not when all its work is done.
+
+    A file that is there stays there, whatever it is, unless the user forces it.
+    """
+    place = require_file_place(path)
+    if not place.parent.is_dir():
+        raise BenoError(f"cannot write {path}: there is no folder {path.parent}")
+    if not os.access(place.parent, os.W_OK | os.X_OK):
+        raise BenoError(f"cannot write {path}: nothing may be written in {path.parent}")
+    if place.exists() and not force:
+        raise BenoError(f"{path} is there already; --force replaces it")
+    return place
 
 
 def require_folder(place: Path) -> None:
@@ -36,25 +63,84 @@ def require_folder(place: Path) -> None:
         raise BenoError(f"cannot write {place}: {error.strerror}") from error
 
 
-# It can be read only by setting it, which is no thing to do while other threads write.
-_UMASK = os.umask(0)
-os.umask(_UMASK)
+def require_own_folder(place: Path) -> None:
+    """A folder of ours, in which files are removed too: never a link, behind which files of others may lie."""
+    if place.is_symlink():
+        raise BenoError(f"cannot write in {place}: it is a link, where beno keeps a folder of its own; remove the link")
+    require_folder(place)
 
 
 @contextmanager
-def whole_file_or_none(path: Path) -> Iterator[Path]:
-    """A name to write under, which becomes the path when all is written and is removed when not."""
-    path = require_file_place(path)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")  # its own, if others write there too
+def whole_file_or_none(path: Path, lasting: bool = True) -> Iterator[Path]:
+    """A name to write under, which becomes the path when all is written, and of which nothing stays when not.
+
+    It lies in a folder of its own beside the path, which no other user can enter. So a library may write there as it
+    likes, and a link at the path is replaced, not followed. The folder is locked while it is in use: what a killed
+    process left behind is known by its lock, and removed by the next that writes the same file. One that is not to last
+    need not survive a loss of power, and is in a folder that is cleared as a whole.
+    """
     try:
-        yield unfinished
-        unfinished.chmod(0o666 & ~_UMASK)  # some libraries write for the owner's eyes alone
-        os.replace(unfinished, path)
+        _refuse_folders_and_devices(path)
+        if lasting:
+            clear_left_behind(path.parent, path.name)
+        with _folder_to_write_in(path) as folder:
+            unfinished = folder / f"unfinished{path.suffix}"
+            unfinished.touch()
+            mode = unfinished.stat().st_mode  # the user's; some libraries write for the owner's eyes alone
+            yield unfinished
+            unfinished.chmod(mode)
+            if lasting:
+                _sync(unfinished, os.O_RDWR)
+            os.replace(unfinished, path)
+            if lasting:
+                with suppress(OSError):  # some file systems do not sync folders
+                    _sync(path.parent, os.O_RDONLY)
     except OSError as error:
         raise BenoError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def clear_left_behind(folder: Path, name: str = "") -> None:
+    """Remove what processes that were killed had not finished writing: of one file, or of all in the folder."""
+    with suppress(OSError):  # of a folder that cannot be listed; writing says what is wrong with it
+        for entry in list(os.scandir(folder)):
+            is_ours = entry.name.startswith(f".{name}." if name else ".") and entry.name.endswith(UNFINISHED)
+            if is_ours and entry.is_dir(follow_symlinks=False):
+                _remove_unless_in_use(Path(entry.path))
+
+
+def _remove_unless_in_use(folder: Path) -> None:
+    lock = Lock(folder / LOCK)
+    with suppress(BenoError):  # it is another user's, or just gone
+        if lock.take():
+            shutil.rmtree(folder, ignore_errors=True)
+            lock.release()
+
+
+@contextmanager
+def _folder_to_write_in(path: Path) -> Iterator[Path]:
+    while True:
+        folder = Path(tempfile.mkdtemp(UNFINISHED, f".{path.name}.", path.parent))
+        lock = Lock(folder / LOCK)
+        try:
+            if lock.take():
+                break
+        except BenoError:
+            if folder.exists():  # the file system has no locks: what is left behind there, stays
+                break
+        # Another process took it for one that was left behind, before we had its lock.
+    try:
+        yield folder
     finally:
-        with suppress(OSError):
-            unfinished.unlink(missing_ok=True)
+        lock.release()  # before: removed while it is open, it would stay on a network's disk
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sync(path: Path, how: int) -> None:
+    descriptor = os.open(path, how)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 class Sink(Handling):
@@ -64,10 +150,9 @@ class Sink(Handling):
     interruption is kept in the same way: raised while HDF5 calls back, it would be lost.
     """
 
-    def __init__(self, path: Path, lasting: bool) -> None:
+    def __init__(self, path: Path) -> None:
         super().__init__()
         self._file = open(path, "w+b", buffering=0)  # noqa: SIM115 (closed on exit)
-        self._lasting = lasting  # to survive a loss of power, and not only of the process
         self._error: OSError | KeyboardInterrupt | None = None
 
     def __enter__(self) -> "Sink":
@@ -79,8 +164,6 @@ class Sink(Handling):
 
     def __exit__(self, *details: object) -> None:
         self.leave_to_others()
-        if self._lasting:
-            self._attempt(lambda: os.fsync(self._file.fileno()))
         self._file.close()
         self.raise_error()
 

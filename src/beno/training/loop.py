@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import TracebackType
 from typing import Any, cast
 
 import numpy as np
@@ -29,11 +30,12 @@ from beno.learned.operator import BEST
 from beno.models import MODELS, make_config, make_model, require_model
 from beno.nn.device import choose_device, multiplies_in_half, worked_on_together
 from beno.support.errors import BenoError
-from beno.support.files import whole_file_or_none
+from beno.support.files import LOCK, clear_left_behind, require_folder, require_own_folder, whole_file_or_none
+from beno.support.locks import Lock
 from beno.training.captured import CapturedStep
 from beno.training.config import TrainingConfig, difference, fixed
 
-STATE, LOG = "state.safetensors", "log.jsonl"
+STATE, LOG, BOARD = "state.safetensors", "log.jsonl", "tensorboard"
 VALIDATION_BATCH = 100
 LOST_AT_MOST = (
     60.0  # seconds, and an epoch, where a run is killed; or as many epochs as it is told to go between states
@@ -103,7 +105,8 @@ class Run:
         if origin is not None:
             _require_fit(origin, {"model": model, **wanted}, getattr(type(model_config), "COMES_LAST", frozenset()))
             model_config = make_config(model, {**origin.config, **wanted})
-        self._claim(resume)
+        self._lock = Lock(folder / LOCK)
+        self._in_the_first_process(lambda: self._claim(resume))
         # Weights that go on keep their scales; for problems of another kind they are a start, and no more.
         going_on = origin is not None and (start is None or start.was_trained_on_such(dataset.metadata))
         scales = origin.scales if origin and going_on else Scales.fit(dataset[int(i)] for i in train_indices)
@@ -138,7 +141,16 @@ class Run:
             samples = self.config.batch_size
             feed = self.train_set.feed(self.train_set.smallest(samples), samples)
             self._captured = CapturedStep(self._update_at_once, self.optimizer, self._rate, feed, samples)
-        self._open_logs()
+        self._board: Any = None
+        self._in_the_first_process(self._open_logs)
+
+    def __enter__(self) -> "Run":
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is None:
+            self.close()
+        self._lock.release()  # after an error without waiting for the other processes: they may have ended
 
     def train(
         self,
@@ -182,15 +194,17 @@ class Run:
         return Outcome(self.epoch, self.epoch >= self.config.epochs, self.best, self.seconds)
 
     def close(self) -> None:
-        """Part from the other processes once all are done; one that just leaves can take the others down.
+        """Leave the folder to other runs, and part from the other processes once all are done.
 
-        Nothing may hold their group any more: its threads end with it, and would abort an interpreter that ends before.
+        One that just leaves can take the others down. Nothing may hold their group any more: its threads end with it,
+        and would abort an interpreter that ends before.
         """
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             self.fabric.barrier()
             del self.model
             torch.distributed.destroy_process_group()
             gc.collect()
+        self._lock.release()
 
     def _train_epoch(self) -> float:
         self.network.train()
@@ -271,19 +285,36 @@ class Run:
     def _header(self, validation_loss: float) -> Header:
         return replace(self.header, epoch=self.epoch, validation_loss=validation_loss)
 
+    def _in_the_first_process(self, action: Callable[[], None]) -> None:
+        """What it refuses, all of them refuse, so that none of them waits for it."""
+        refused = ""
+        if self.fabric.is_global_zero:
+            try:
+                action()
+            except (BenoError, OSError) as error:
+                self._lock.release()
+                refused = (
+                    str(error) if isinstance(error, BenoError) else f"cannot write {self.folder}: {error.strerror}"
+                )
+        refused = self.fabric.broadcast(refused)
+        if refused:
+            raise BenoError(refused)
+
     def _claim(self, resume: bool) -> None:
-        state = self.folder / STATE
-        if resume and not (state.exists() or (self.folder / LOG).exists()):  # killed in its first epoch, it has a log
+        """Hold the folder until the run is closed: of two at once, each would undo what the other one writes."""
+        state, log = self.folder / STATE, self.folder / LOG
+        if resume and not (state.exists() or log.exists()):  # killed in its first epoch, it has a log
             raise BenoError(f"{self.folder} has no run to resume: {STATE} is missing")
+        require_folder(self.folder)
+        self._lock.require(f"another run is training in {self.folder}")
         if not resume and state.exists():
             raise BenoError(f"{self.folder} holds a run already; --resume goes on with it, another folder starts anew")
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            (self.folder / LOG).open("a").close()
-            for left_behind in self.folder.glob(".*.unfinished"):  # by a run that was killed as it wrote
-                left_behind.unlink(missing_ok=True)
-        except OSError as error:
-            raise BenoError(f"cannot write {self.folder}: {error.strerror}") from error
+        for place in (state, log, self.folder / BEST):
+            if place.is_symlink():
+                raise BenoError(f"cannot write {place}: it is a link, where a run keeps a file of its own")
+        require_own_folder(self.folder / BOARD)
+        clear_left_behind(self.folder)
+        log.touch()
 
     def _started_from(self) -> Header | None:
         """Of a run that goes on: its own state, if it once started from trained weights. Those are not needed again."""
@@ -330,15 +361,12 @@ class Run:
 
     def _open_logs(self) -> None:
         """Drop what was logged after the state that the run goes on from."""
-        self._board: Any = None
-        if not self.fabric.is_global_zero:
-            return
         from torch.utils.tensorboard import SummaryWriter
 
         kept = [record for record in read_log(self.folder) if record["epoch"] <= self.epoch]
         with whole_file_or_none(self.folder / LOG) as unfinished:
             unfinished.write_text("".join(json.dumps(record) + "\n" for record in kept))
-        self._board = SummaryWriter(str(self.folder / "tensorboard"), purge_step=self.epoch + 1)
+        self._board = SummaryWriter(str(self.folder / BOARD), purge_step=self.epoch + 1)
 
     def _log(self, record: EpochRecord) -> None:
         with open(self.folder / LOG, "a") as log:
