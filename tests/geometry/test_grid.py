@@ -1,3 +1,5 @@
+"""Domains of cells: their points, their neighbours, and the panels around them."""
+
 import re
 
 import numpy as np
@@ -6,7 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import ndimage
 
-from beno.geometry.grid import CORNER_NAMES, DIRECTIONS, Domain
+from beno.geometry.base import DIRECTIONS
+from beno.geometry.grid import CORNER_NAMES, Domain, corner_of
 from beno.support.errors import BenoError
 from tests.strategies import annulus, domains
 
@@ -122,15 +125,6 @@ def test_panels_lie_between_an_inside_cell_and_the_outside(domain):
     assert len(panels) == faces
 
 
-@given(EVERY_SHAPE)
-def test_arc_length_runs_from_half_a_panel_to_the_length_of_its_ring(domain):
-    panels = domain.panels
-    for ring, length in zip(rings(domain), panels.ring_lengths, strict=True):
-        expected = (np.arange(len(ring)) + 0.5) * domain.spacing
-        np.testing.assert_allclose(panels.arc_length[ring], expected, atol=1e-12)
-        assert length == pytest.approx(len(ring) * domain.spacing)
-
-
 # The inside
 
 
@@ -167,6 +161,16 @@ def test_wall_distance_equals_a_walk_to_the_first_wall(domain):
 
 
 @given(EVERY_SHAPE)
+def test_panel_at_a_point_is_that_of_its_cell_and_direction(domain):
+    point, direction = np.nonzero(domain.panel_at >= 0)
+    panel = domain.panel_at[point, direction]
+    np.testing.assert_array_equal(domain.panels.cell[panel], point)
+    np.testing.assert_array_equal(domain.panels.direction[panel], direction)
+    np.testing.assert_array_equal(np.sort(panel), np.arange(len(domain.panels)))
+    np.testing.assert_array_equal(domain.panel_at < 0, domain.neighbours >= 0)
+
+
+@given(EVERY_SHAPE)
 def test_wall_distance_is_half_a_cell_exactly_where_there_is_a_panel(domain):
     at_wall = np.isclose(domain.wall_distance, domain.spacing / 2)
     np.testing.assert_array_equal(at_wall, domain.neighbours < 0)
@@ -193,6 +197,13 @@ def test_cut_takes_the_corner_that_its_place_in_the_list_names(corner, at):
     np.testing.assert_array_equal(outside.max(axis=0) - outside.min(axis=0), (2, 4))
     assert (np.array(at) * 15 == outside).all(axis=1).any()
     assert CORNER_NAMES[corner] == f"{'upper' if at[1] else 'lower'} {'right' if at[0] else 'left'}"
+
+
+@pytest.mark.parametrize(("corner", "at"), list(enumerate([(0, 0), (5, 0), (0, 3), (5, 3)])))
+def test_corner_of_a_picture_is_the_rectangle_that_its_name_says(corner, at):
+    picture = np.zeros((8, 8), dtype=int)
+    picture[corner_of(corner, 3, 5)] = 1
+    assert picture.sum() == 15 and tuple(np.argwhere(picture)[0]) == at
 
 
 @pytest.mark.parametrize("corner", range(4))

@@ -78,7 +78,7 @@ def write(
     """
     if metadata.samples < 1:
         raise BenoError(f"{path}: there are no samples to write")
-    with whole_file_or_none(path) as unfinished, Sink(unfinished, lasting) as sink, h5py.File(sink, "w") as file:
+    with whole_file_or_none(path, lasting) as unfinished, Sink(unfinished) as sink, h5py.File(sink, "w") as file:
         file.attrs.update(format=FORMAT, version=VERSION, metadata=metadata.to_json())
         ends = {"points": [np.zeros(1, dtype=np.int64)], "panels": [np.zeros(1, dtype=np.int64)]}
         for block in blocks:

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Int
 
 Values = dict[str, np.ndarray]
-Index = slice | Int[np.ndarray, " m"]
+Index = slice | Int[np.ndarray, " _"]  # points and panels have one each, of any length
 
 
 @dataclass(frozen=True)

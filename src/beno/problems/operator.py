@@ -60,12 +60,12 @@ class Elliptic:
         size = sizes(f).sum(-1) * cell + sizes(flow).sum(-1)
         return f.sum(-1) * cell, flow.sum(-1), size
 
-    def require_solvable(self, right: RightHandSide) -> None:
-        """Refuse a right-hand side for which there is no solution."""
+    def require_solvable(self, right: RightHandSide, tolerance: float | None = None) -> None:
+        """Refuse a right-hand side for which there is no solution; how far off it may be follows from its precision."""
         if not self.leaves_constant_free or not isinstance(self.domain, Domain):
             return
         put_in, out, size = self.flows(right)
-        tolerance = BALANCE_TOLERANCE.get(str(right.f.dtype).removeprefix("torch."), LEAST_PRECISE_BALANCE)
+        tolerance = tolerance or BALANCE_TOLERANCE.get(str(right.f.dtype).removeprefix("torch."), LEAST_PRECISE_BALANCE)
         off = sizes(put_in - out) > tolerance * size
         if off.any():
             row = int(np.argmax(off.tolist()))

@@ -69,12 +69,13 @@ def is_tensor(values: object) -> "TypeGuard[Tensor]":
     return hasattr(values, "detach")
 
 
-def _as_array(name: str, raw: np.ndarray | float, places: int) -> np.ndarray:
+def _as_array(name: str, raw: object, places: int) -> np.ndarray:
     """A copy, since the caller may change what is given."""
-    if np.iscomplexobj(raw):
-        raise BenoError(f"{name} is complex; real numbers are needed")
     try:
-        values = np.array(raw, dtype=float)
+        given = np.asarray(raw)
+        if np.iscomplexobj(given):
+            raise BenoError(f"{name} is complex; real numbers are needed")
+        values = np.array(given, dtype=float)
     except (TypeError, ValueError) as error:
         raise BenoError(f"{name} cannot be read as numbers: {error}") from error
     return values if values.ndim else np.full(places, values)
