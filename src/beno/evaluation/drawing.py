@@ -82,7 +82,7 @@ def draw_inside(axes: Axes, problem: Problem) -> None:
 
 
 def draw_boundary_values(
-    axes: Axes, problem: Problem, norm: Normalize, width: float = 4, label: str | None = None
+    axes: Axes, problem: Problem, norm: Normalize, width: float = 4.0, label: str | None = None
 ) -> None:
     """g as a coloured frame around the domain."""
     panels = LineCollection(

@@ -1,7 +1,8 @@
 """The cells of tables, one JSON file each: figures, and all that is needed to find them again."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -26,27 +27,33 @@ class Cell:
     samples: int
     figures: Mapping[str, Measured]  # by metric; those that were not known when it was made are not there
     trained: Trained
-    predicted: tuple[str, ...] = ()  # its answers to the first samples, for figures: one text each
-    tested_on: Machine | None = None  # if another one than it was trained on, or as well
+    predicted: tuple[str, ...] = ()  # the operator's answers to the first samples, which figures show
+    device: Machine | None = None  # it was tested on; older cells do not say
 
     @classmethod
     def read(cls, stored: Checked) -> "Cell":
         measured = stored.part("figures")
-        figures = {
-            name: Measured(of_metric.amount("mean"), of_metric.amount("deviation"))
-            for name in METRICS
-            if name in measured.values
-            for of_metric in (measured.part(name),)
-        }
-        if not figures:
+        parts = {name: measured.part(name) for name in METRICS if name in measured.values}
+        if not parts:
             raise Damaged("figures is not what it should be")
-        device = Machine.read(stored.part("device")) if "device" in stored.values else None
-        trained = Trained.read(stored.part("trained"))
-        return cls(stored.count("samples"), figures, trained, stored.texts("predicted"), device)
+        return cls(
+            samples=stored.count("samples"),
+            figures={name: Measured(part.amount("mean"), part.amount("deviation")) for name, part in parts.items()},
+            trained=Trained.read(stored.part("trained")),
+            predicted=stored.texts("predicted"),
+            device=Machine.read(stored.part("device")) if "device" in stored.values else None,
+        )
+
+    @property
+    def lacks_metrics(self) -> bool:
+        return not METRICS.keys() <= self.figures.keys()
+
+    @property
+    def tested_on(self) -> Machine:
+        return self.device or self.trained.device
 
     @property
     def predictions(self) -> list[Float[np.ndarray, " _"]]:
-        """Its answers to the first test samples."""
         try:
             predicted = [np.array(values.split(), dtype=float) for values in self.predicted]
         except ValueError as error:
@@ -55,10 +62,6 @@ class Cell:
             raise Damaged("predicted: a value is not finite")
         return predicted
 
-    @property
-    def lacks_metrics(self) -> bool:
-        return not METRICS.keys() <= self.figures.keys()
-
 
 def as_text(predicted: Sequence[Float[np.ndarray, " _"]]) -> tuple[str, ...]:
     """Predictions as a cell keeps them, with digits enough to tell errors of a hundredth of a percent."""
@@ -66,14 +69,15 @@ def as_text(predicted: Sequence[Float[np.ndarray, " _"]]) -> tuple[str, ...]:
 
 
 def cell_from_version_1(stored: Stored) -> Stored:
-    """A cell of the first version, as the second has it: each figure with its deviation, and plainer names."""
+    """A cell as version 2 has it: each figure with its deviation, and plainer names."""
     cell, figures = dict(stored), stored.get("figures")
     if isinstance(figures, dict):
-        names = [name for name in figures if f"{name}_deviation" in figures]
-        cell["figures"] = {
-            name: {"mean": figures[name], "deviation": figures[f"{name}_deviation"]} for name in names
-        }
         cell["samples"] = figures.get("samples")
+        cell["figures"] = {
+            name: {"mean": value, "deviation": figures.get(f"{name}_deviation")}
+            for name, value in figures.items()
+            if name != "samples" and not name.endswith("_deviation")
+        }
     for name in ("trained_on", "tested_on"):
         data = stored.get(name)
         if isinstance(data, dict):
@@ -81,23 +85,19 @@ def cell_from_version_1(stored: Stored) -> Stored:
     return cell | {"trained": trained_from_version_1(stored.get("trained"))}
 
 
-CELL = FileFormat("beno-cell", [cell_from_version_1])
+CELL = FileFormat("beno-cell", (cell_from_version_1,))
 
 
 @dataclass(frozen=True)
 class Cells:
-    """A folder of cells, one folder a table."""
+    """A folder of cells, with a folder for each table and one for curves."""
 
     folder: Path
     budget: Budget = field(default_factory=Budget)
 
     @property
-    def smoke(self) -> bool:
-        return self.budget.smoke
-
-    @property
     def curves(self) -> Curves:
-        return Curves(self.folder / "curves", self.smoke)
+        return Curves(self.folder / "curves", self.budget.smoke)
 
     def path(self, table: Table, row: Row, column: str) -> Path:
         return self.folder / table.name / f"{_plain(row.label)}--{_plain(column)}.json"
@@ -112,15 +112,69 @@ class Cells:
         path = self.path(table, row, column)
         if not path.exists():
             return None
-        stored = CELL.read(path, self.smoke)
+        stored = CELL.read(path, self.budget.smoke)
         here = {"table": table.name, "row": row.label, "column": column}
         if here != {name: stored.get(name) for name in here}:
             raise BenoError(f"{path} is the cell of another place: {', '.join(str(stored.get(name)) for name in here)}")
         try:
-            cell = Cell.read(Checked(stored))
-            other = self._difference(cell, Checked(stored), table, row, column)
+            cell, other = self._checked(stored, table, row, column)
         except Damaged as error:
             raise BenoError(f"{path} is damaged: {error}; {REMEDY}") from error
         if other:
             raise BenoError(f"{path} is of another row, or of the row as it was: {other}: use another folder")
         return cell
+
+    def write(self, table: Table, row: Row, column: str, cell: Cell) -> None:
+        path = self.path(table, row, column)
+        content: Stored = {"table": table.name, "row": row.label, "column": column, "averaged": row.averaged}
+        content |= {"samples": cell.samples, "figures": {name: asdict(one) for name, one in cell.figures.items()}}
+        content |= {"trained": cell.trained.to_store(), **self.data_of(table, row, column)}
+        content |= {"predicted": list(cell.predicted)} if cell.predicted else {}
+        content |= provenance()
+        try:
+            _, other = self._checked(content, table, row, column)
+        except Damaged as error:
+            raise BenoError(f"{path} is not written: {error}") from error
+        if other:
+            raise BenoError(f"{path} is not written: {other}")
+        CELL.write(path, self.budget.smoke, content, indent=1)
+
+    def data_of(self, table: Table, row: Row, column: str) -> Stored:
+        """What the operator of a cell was trained and tested on, as a file has it."""
+        trained_on, tested_on = (self.budget.family(one) for one in (row.training.family, table.columns[column]))
+        data = {
+            "trained_on": asdict(trained_on) | {"with_fault": row.training.with_fault},
+            "tested_on": asdict(tested_on)
+            | {"with_fault": column in table.with_fault}
+            | {"seed": testing_seed(tested_on)},
+        }
+        return dict(json.loads(json.dumps(data)))
+
+    def _checked(self, content: Stored, table: Table, row: Row, column: str) -> tuple[Cell, str]:
+        """The cell, and in what it differs from the cells of its row; settings that it does not know were defaults."""
+        stored = Checked(content)
+        cell, training = Cell.read(stored), row.training
+        trained, usual = cell.trained, json.loads(json.dumps(asdict(Family())))
+        found = {
+            "model": trained.model,
+            "seed": trained.seed,
+            "settings": dict(trained.settings),
+            "training": fixed(dict(trained.training)),
+            "averaged": stored.flag("averaged"),
+            "samples": cell.samples,
+            **{name: usual | stored.object(name) for name in ("trained_on", "tested_on")},
+        }
+        asked = {
+            "model": training.model,
+            "seed": training.seed,
+            "settings": self.budget.settings(training),
+            "training": fixed(asdict(self.budget.config(training))),
+            "averaged": row.averaged,
+            "samples": self.budget.test_samples,
+            **self.data_of(table, row, column),
+        }
+        return cell, difference(found, asked)
+
+
+def _plain(text: str) -> str:
+    return "".join(letter if letter.isalnum() else "-" for letter in text)

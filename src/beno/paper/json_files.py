@@ -109,9 +109,7 @@ class FileFormat:
             raise BenoError(f"{path} is no {self.name}")
         version = stored.get("version")
         if not isinstance(version, int) or not 1 <= version <= self.version:
-            raise BenoError(
-                f"{path} has version {version!r}; this beno reads up to {self.version}: use another folder"
-            )
+            raise BenoError(f"{path} has version {version!r}; this beno reads up to {self.version}: use another folder")
         if stored.get("smoke") != smoke:
             raise BenoError(f"{path} was {'' if stored.get('smoke') else 'not '}made with --smoke: use another folder")
         for upgrade in self.upgrades[version - 1 :]:

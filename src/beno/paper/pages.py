@@ -1,22 +1,20 @@
 """Tables as pages and as LaTeX: the paper's figure, ours, and the difference, cell by cell."""
 
 import statistics
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from beno.paper import capabilities
-from beno.paper import reported as paper
+from beno.evaluation.metrics import METRICS, Measured
+from beno.paper import capabilities, reported
 from beno.paper.cells import Cell, Cells
 from beno.paper.tables import TABLES, Row, Table
 from beno.support.files import whole_file_or_none
 
-Known = dict[Row, dict[str, Cell]]
-Figure = tuple[float, float]  # mean and deviation
+Known = Mapping[Row, Mapping[str, Cell]]  # the cells that there are, by row and column
 
 
-def write_pages(cells: Cells, tables: list[Table], folder: Path) -> list[Path]:
+def write_pages(cells: Cells, tables: Sequence[Table], folder: Path) -> list[Path]:
     """A page and a LaTeX table for each table that has any figure; with all of them, what each method can do."""
     written = []
     for name, text in pages(cells, tables).items():
@@ -27,40 +25,32 @@ def write_pages(cells: Cells, tables: list[Table], folder: Path) -> list[Path]:
     return written
 
 
-def pages(cells: Cells, tables: list[Table]) -> dict[str, str]:
+def pages(cells: Cells, tables: Sequence[Table]) -> dict[str, str]:
     """What write_pages writes, by the names of the files."""
     texts: dict[str, str] = {}
     for table in tables:
         known = {row: cells.of_row(table, row) for row in table.rows}
         if any(known.values()):
             page, latex = as_markdown(table, known), as_latex(table, known)
-            if cells.smoke:
+            if cells.budget.smoke:
                 page, latex = page.replace("\n", f"\n\n**{IN_SMALL}**\n", 1), f"% {IN_SMALL}\n{latex}"
             texts |= {f"{table.name}.md": page, f"{table.name}.tex": latex}
-    if tables == list(TABLES.values()):
+    if list(tables) == list(TABLES.values()):
         texts |= capabilities.pages()
     return texts
 
 
 IN_SMALL = "Made with --smoke, to see that it runs: these figures say nothing of the methods."
-MEASURES = {"relative_l2": ("Relative L2, %", 100.0, 2), "mae": ("Mean absolute error, thousandths", 1000.0, 3)}
-PAPER_NAMES = {"relative_l2": ("rel_l2", 1.0), "mae": ("mae_e3", 1e-3)}
-
-
-def published(table: Table, row: Row, column: str, measure: str) -> Figure | None:
-    """The paper's mean and deviation."""
-    figures = paper.tables().get(table.name, {}).get(row.paper_label or "", {}).get(column)
-    name, unit = PAPER_NAMES[measure]
-    return (figures[name] * unit, figures[f"{name}_std"] * unit) if figures else None
+NOT_MEASURED = "not measured"  # of a cell that was made before a metric was there
 
 
 def as_markdown(table: Table, known: Known) -> str:
-    number = paper.number_of(table.name)
+    number = reported.number_of(table.name)
     lines = [f"# {table.title}", "", INTRODUCTION + PAPER_BESIDE.format(number) * bool(number), ""]
     lines += ["| system | epochs | best | seconds (its share) | weights | seed | device |", "| --- " * 7 + "|"]
-    lines += [_facts(row, list(of_row.values())) for row, of_row in known.items() if of_row]
-    for measure in MEASURES:
-        lines += ["", f"## {MEASURES[measure][0]}", "", *_measured(table, known, measure)]
+    lines += [_training_line(row, list(of_row.values())) for row, of_row in known.items() if of_row]
+    for name in _measured(known):
+        lines += ["", f"## {METRICS[name].heading}", "", *_figures(table, known, name)]
     absent = [row.label for row, of_row in known.items() if not of_row]
     if absent:
         lines += ["", f"Not trained yet: {'; '.join(absent)}."]
@@ -74,19 +64,25 @@ PAPER_BESIDE = (
 )
 
 
-def _facts(row: Row, cells: list[Cell]) -> str:
-    """Of all its cells: they may be of several stages of a training."""
-    device = _each(_device(cell["trained"]["device"]) for cell in cells)
-    tested_on = [_device(cell.get("device", cell["trained"]["device"])) for cell in cells]
-    for other in sorted(set(tested_on) - {device}):
-        device += f"; {'in part ' * (len(set(tested_on)) > 1)}tested on {other}"
-    trainings = [cell["trained"] for cell in cells]
+def _measured(known: Known) -> list[str]:
+    """The metrics that any cell has; all where there is no cell."""
+    there = {name for of_row in known.values() for cell in of_row.values() for name in cell.figures}
+    return [name for name in METRICS if name in there or not there]
+
+
+def _training_line(row: Row, cells: Sequence[Cell]) -> str:
+    """How the operator of a row was trained; its cells may be of several stages of that."""
+    device = _each(cell.trained.device.name for cell in cells)
+    tested_on = {cell.tested_on.name for cell in cells}
+    for other in sorted(tested_on - {device}):
+        device += f"; {'in part ' * (len(tested_on) > 1)}tested on {other}"
+    trainings = [cell.trained for cell in cells]
     facts = [
         row.label,
-        _each(f"{one['epochs']}{', to go on' * one.get('stopped', False)}" for one in trainings),
-        _each(str(one["best_epoch"]) for one in trainings),
-        _each(f"{one['seconds']:.0f} ({one['device_seconds']:.0f})" for one in trainings),
-        _each(f"{one['parameters']:,}" for one in trainings),
+        _each(f"{one.epochs}{', to go on' * one.unfinished}" for one in trainings),
+        _each(str(one.best_epoch) for one in trainings),
+        _each(f"{one.seconds:.0f} ({one.device_seconds:.0f})" for one in trainings),
+        _each(f"{one.parameters:,}" for one in trainings),
         str(row.training.seed),
         device,
     ]
@@ -94,46 +90,18 @@ def _facts(row: Row, cells: list[Cell]) -> str:
 
 
 def _each(texts: Iterable[str]) -> str:
-    """That of all, or those that there are."""
+    """Every text once; a single one where all are the same."""
     return " / ".join(dict.fromkeys(texts))
 
 
-def _device(described: dict[str, Any]) -> str:
-    return described.get("gpu") or described.get("cpu") or "?"
+@dataclass(frozen=True)
+class Line:
+    kind: str  # one of LABELS
+    label: str
+    entries: list[str]  # one a column, empty where there is nothing to say
 
 
-Line = tuple[str, str, list[str]]  # which of LABELS, of whom, an entry a column
-
-
-def _lines(table: Table, known: Known, measure: str, sign: str = "±", minus: str = "-") -> Iterator[Line]:
-    """For each row our figure, the paper's, and ours less the paper's; then the spread of seeds. Nothing where there is
-    none."""
-    _, unit, digits = MEASURES[measure]
-
-    def both(figures: dict[str, Figure]) -> list[str]:
-        values = {c: (unit * mean, unit * deviation) for c, (mean, deviation) in figures.items()}
-        return [f"{v[0]:.{digits}f} {sign} {v[1]:.{digits}f}" if (v := values.get(c)) else "" for c in table.columns]
-
-    for row, of_row in known.items():
-        ours = {c: (cell["figures"][measure], cell["figures"][f"{measure}_deviation"]) for c, cell in of_row.items()}
-        theirs = {c: figure for c in table.columns if (figure := published(table, row, c, measure))}
-        yield "ours", row.label, both(ours)
-        if theirs:
-            yield "paper", row.label, both(theirs)
-        if gaps := {c: unit * (ours[c][0] - theirs[c][0]) for c in theirs if c in ours}:
-            shown = [f"{gaps[c]:+.{digits}f}".replace("-", minus) if c in gaps else "" for c in table.columns]
-            yield "difference", row.label, shown
-    for label, of_seeds in _seeds(known).items():
-        means = {
-            c: [cells[c]["figures"][measure] for cells in of_seeds]
-            for c in table.columns
-            if all(c in cells for cells in of_seeds)
-        }
-        spread = {c: (statistics.mean(m), statistics.stdev(m)) for c, m in means.items()}
-        yield "seeds", f"{label}, {len(of_seeds)} seeds", both(spread)
-
-
-LABELS = {
+LABELS = {  # in Markdown and in LaTeX
     "ours": ("**{}**", "{}"),
     "paper": ("*the paper's {}*", r"\quad paper"),
     "difference": ("*difference*", r"\quad difference"),
@@ -141,17 +109,51 @@ LABELS = {
 }
 
 
-def _measured(table: Table, known: Known, measure: str) -> list[str]:
+def _lines(table: Table, known: Known, name: str, sign: str = "±", minus: str = "-") -> Iterator[Line]:
+    """For each row our figures, the paper's, and ours less the paper's; then the spread over seeds."""
+    metric = METRICS[name]
+
+    def printed(figures: Mapping[str, Measured]) -> list[str]:
+        return [metric.printed(figures[c], sign) if c in figures else "" for c in table.columns]
+
+    for row, of_row in known.items():
+        ours = {column: cell.figures[name] for column, cell in of_row.items() if name in cell.figures}
+        lacks = {column for column in of_row if column not in ours}
+        entries = [NOT_MEASURED if c in lacks else text for c, text in zip(table.columns, printed(ours), strict=True)]
+        yield Line("ours", row.label, entries)
+        places = {c: reported.figures_of(table.name, row.paper_label, c) for c in table.columns}
+        theirs = {column: figures[name] for column, figures in places.items() if name in figures}
+        if theirs:
+            yield Line("paper", row.label, printed(theirs))
+        if gaps := {c: metric.factor * (ours[c].mean - theirs[c].mean) for c in theirs if c in ours}:
+            shown = [f"{gaps[c]:+.{metric.digits}f}".replace("-", minus) if c in gaps else "" for c in table.columns]
+            yield Line("difference", row.label, shown)
+    for label, of_seeds in _seeds(known).items():
+        yield Line("seeds", f"{label}, {len(of_seeds)} seeds", printed(_over_seeds(of_seeds, table.columns, name)))
+
+
+def _over_seeds(of_seeds: Sequence[Mapping[str, Cell]], columns: Iterable[str], name: str) -> dict[str, Measured]:
+    """The mean and the deviation of the seeds' means, in columns where all seeds have one."""
+    spread = {}
+    for column in columns:
+        cells = [cells[column] for cells in of_seeds if column in cells]
+        means = [cell.figures[name].mean for cell in cells if name in cell.figures]
+        if len(means) == len(of_seeds):
+            spread[column] = Measured(statistics.mean(means), statistics.stdev(means))
+    return spread
+
+
+def _figures(table: Table, known: Known, name: str) -> list[str]:
     lines = ["| | " + " | ".join(table.columns) + " |", "| --- " * (len(table.columns) + 1) + "|"]
-    for kind, label, entries in _lines(table, known, measure):
-        if any(entries):
-            lines.append(f"| {LABELS[kind][0].format(label)} | {' | '.join(entries)} |")
+    for line in _lines(table, known, name):
+        if any(line.entries):
+            lines.append(f"| {LABELS[line.kind][0].format(line.label)} | {' | '.join(line.entries)} |")
     return lines
 
 
-def _seeds(known: Known) -> dict[str, list[dict[str, Cell]]]:
-    """Rows that differ in their seed alone, where there are several."""
-    alike: dict[tuple[str, bool], dict[str, dict[str, Cell]]] = {}
+def _seeds(known: Known) -> dict[str, list[Mapping[str, Cell]]]:
+    """The cells of rows that differ in their seed alone, by label, where there are several."""
+    alike: dict[tuple[str, bool], dict[str, Mapping[str, Cell]]] = {}
     for row, of_row in known.items():
         if of_row:
             alike.setdefault((replace(row.training, seed=0).name, row.averaged), {})[row.label] = of_row
@@ -159,25 +161,25 @@ def _seeds(known: Known) -> dict[str, list[dict[str, Cell]]]:
 
 
 def as_latex(table: Table, known: Known) -> str:
-    """With the booktabs package. A dagger stands at trainings that are to go on."""
+    """For the booktabs package. A dagger stands at trainings that are to go on."""
     columns = list(table.columns)
     lines = ["% needs the package booktabs", r"\begin{tabular}{lr" + "r" * len(columns) + "}", r"\toprule"]
     lines.append(_latex_row(["", "epochs", *columns]))
 
-    def line(text: str) -> str:
+    def across(text: str) -> str:
         return rf"\multicolumn{{{len(columns) + 2}}}{{l}}{{{text}}} \\"
 
     epochs = {row.label: _latex_epochs(list(of_row.values())) for row, of_row in known.items()}
-    for measure, (title, _, _) in MEASURES.items():
-        lines += [r"\midrule", line(_escaped(title))]
-        for kind, label, entries in _lines(table, known, measure, r"$\pm$", "$-$"):
-            of_ours = epochs[label] if kind == "ours" else ""
-            label = LABELS[kind][1].format(_escaped(label))
-            lines.append(_latex_row([label, of_ours, *(entry or "--" for entry in entries)]))
+    for name in _measured(known):
+        lines += [r"\midrule", across(_escaped(METRICS[name].heading))]
+        for line in _lines(table, known, name, r"$\pm$", "$-$"):
+            of_ours = epochs[line.label] if line.kind == "ours" else ""
+            label = LABELS[line.kind][1].format(_escaped(line.label))
+            lines.append(_latex_row([label, of_ours, *(entry or "--" for entry in line.entries)]))
     if any(DAGGER in of_row for of_row in epochs.values()):
         lines += [
             r"\midrule",
-            line(f"{DAGGER}: to go on, neither all its epochs nor, on a GPU, five minutes of it"),
+            across(f"{DAGGER}: to go on, neither all its epochs nor, on a GPU, five minutes of it"),
         ]
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
 
@@ -185,14 +187,13 @@ def as_latex(table: Table, known: Known) -> str:
 DAGGER = r"$^\dagger$"
 
 
-def _latex_epochs(cells: list[Cell]) -> str:
-    trainings = [cell["trained"] for cell in cells]
-    return _each(f"{one['epochs']}{DAGGER * one.get('stopped', False)}" for one in trainings)
+def _latex_epochs(cells: Sequence[Cell]) -> str:
+    return _each(f"{cell.trained.epochs}{DAGGER * cell.trained.unfinished}" for cell in cells)
 
 
 def _escaped(text: str) -> str:
     return "".join(f"\\{letter}" if letter in "&%$#_{}" else letter for letter in text)
 
 
-def _latex_row(entries: list[str]) -> str:
+def _latex_row(entries: Sequence[str]) -> str:
     return " & ".join(entries) + r" \\"

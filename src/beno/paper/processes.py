@@ -21,7 +21,10 @@ LARGEST = 15 * 2**30  # bytes of a GPU that the largest training takes, GKN's on
 
 
 def fitting(device: str) -> int:
-    """How many trainings fit beside each other: in what a GPU has left, a core for each; a CPU's cores work at one."""
+    """How many trainings fit beside each other.
+
+    On a GPU as many as its free memory and the cores of the host allow; on a CPU one, which all cores work at.
+    """
     if device != "cuda":
         return 1
     try:
@@ -34,7 +37,7 @@ def fitting(device: str) -> int:
 def fill(
     queue: Queue, tables: list[Table], time_limit: float, processes: int, say: Callable[[str], None]
 ) -> tuple[Standing, bool]:
-    """What is left to do, and whether all processes beside this one could fill their rows."""
+    """Fill tables in several processes: how far they are filled then, and whether no other process failed."""
     context = multiprocessing.get_context("spawn")
     beside = [
         context.Process(target=_fill_beside, args=(queue, tables, time_limit, processes)) for _ in range(processes - 1)
