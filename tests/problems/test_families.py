@@ -1,3 +1,5 @@
+"""Random problems are those that their family, seed and number say, and as the paper describes them."""
+
 from collections import Counter
 from dataclasses import replace
 from itertools import combinations, pairwise
@@ -12,25 +14,26 @@ from beno.geometry.grid import Domain
 from beno.problems.families import (
     BOUNDARIES,
     CORNERS,
-    EQUATIONS,
     VISIBLE_SOURCE,
     WAVE_NUMBERS,
     Family,
+    ProblemClass,
     random_kinds,
     random_wave,
 )
-from beno.problems.problem import Kind
-from beno.solvers.finite_volumes import solve
+from beno.problems.law import LAWS
+from beno.problems.walls import Kind
+from beno.solvers.direct import Direct
 from beno.support.errors import BenoError
 from tests.strategies import annulus, domains, seeds
 
-ARRAYS = ("source", "g", "kind", "alpha", "coefficient", "panel_coefficient")
+EQUATIONS = tuple(LAWS)
 
 indices = st.integers(0, 10_000)
 
 
 @st.composite
-def families(draw, equations=EQUATIONS, boundaries=BOUNDARIES, corners=CORNERS):
+def families(draw, equations=EQUATIONS, boundaries=tuple(BOUNDARIES), corners=CORNERS):
     amplitudes, contrast = st.floats(0.01, 50), draw(st.floats(1, 100))
     lowest = draw(st.floats(0.1, 2))
     return Family(
@@ -46,8 +49,10 @@ def families(draw, equations=EQUATIONS, boundaries=BOUNDARIES, corners=CORNERS):
 
 
 def same(problem, other) -> bool:
-    return np.array_equal(problem.domain.mask, other.domain.mask) and all(
-        np.array_equal(getattr(problem, name), getattr(other, name)) for name in ARRAYS
+    return (
+        np.array_equal(problem.domain.mask, other.domain.mask)
+        and problem.values.keys() == other.values.keys()
+        and all(np.array_equal(values, other.values[name]) for name, values in problem.values.items())
     )
 
 
@@ -73,7 +78,7 @@ def test_problem_depends_on_seed_and_index_and_not_on_the_order_of_drawing(famil
 def test_other_seeds_and_other_indices_give_other_problems(family, seed, index):
     keys = {(seed, index), (seed + 1, index), (seed, index + 1), (seed + 1, index + 1), (index, seed)}
     for one, other in combinations([family.problem(*key) for key in keys], 2):
-        assert not np.array_equal(one.source[:4], other.source[:4])
+        assert not np.array_equal(one.f[:4], other.f[:4])
         if family.boundary != "zero":
             assert not np.array_equal(one.g[:4], other.g[:4])
 
@@ -106,14 +111,14 @@ def test_every_corner_is_cut_in_its_turn():
 @given(families(), seeds, indices)
 def test_amplitudes_are_the_largest_absolute_values(family, seed, index):
     problem = family.problem(seed, index)
-    assert np.abs(problem.source).max() == pytest.approx(family.source_amplitude)
+    assert np.abs(problem.f).max() == pytest.approx(family.source_amplitude)
     assert np.abs(problem.g).max() == pytest.approx(0 if family.boundary == "zero" else family.boundary_amplitude)
 
 
 @given(families(equations=("darcy",)), seeds, indices)
 def test_kappa_lies_between_one_and_the_contrast(family, seed, index):
     problem = family.problem(seed, index)
-    for kappa in (problem.coefficient, problem.panel_coefficient):
+    for kappa in problem.law.values.values():
         assert kappa.min() >= 1 - 1e-12
         assert kappa.max() <= family.contrast * (1 + 1e-12)
 
@@ -123,31 +128,32 @@ def test_kappa_at_the_walls_continues_kappa_at_the_points(seed):
     jumps = []
     for resolution in (32, 64):
         problem = Family("darcy", resolution=resolution).problem(seed, 0)
-        jumps.append(np.abs(problem.panel_coefficient - problem.coefficient[problem.domain.panels.cell]).max())
+        law, cell = problem.law, problem.domain.panels.cell
+        jumps.append(np.abs(law.panel_coefficient - law.coefficient[cell]).max())
     assert jumps[1] <= 0.6 * jumps[0]
 
 
 @given(families(equations=("poisson",)), seeds, indices)
 def test_poisson_problems_have_no_coefficient(family, seed, index):
-    assert family.problem(seed, index).equation == "poisson"
+    assert family.problem(seed, index).law.name == "poisson"
 
 
 @given(families(), seeds, indices)
 def test_kinds_are_those_of_the_family(family, seed, index):
     problem = family.problem(seed, index)
     low, high = family.alpha_range
-    robin = problem.kind == Kind.ROBIN
-    assert ((low <= problem.alpha[robin]) & (problem.alpha[robin] <= high)).all()
-    assert (problem.alpha[~robin] == 0).all()
+    robin = problem.walls.kind == Kind.ROBIN
+    assert ((low <= problem.walls.alpha[robin]) & (problem.walls.alpha[robin] <= high)).all()
+    assert (problem.walls.alpha[~robin] == 0).all()
     if family.boundary != "mixed":
         one = {"neumann": Kind.NEUMANN, "robin": Kind.ROBIN}.get(family.boundary, Kind.DIRICHLET)
-        assert (problem.kind == one).all()
+        assert (problem.walls.kind == one).all()
 
 
 @given(families(boundaries=("mixed",)), seeds, indices)
 def test_mixed_kinds_always_hold_a_dirichlet_panel(family, seed, index):
     problem = family.problem(seed, index)
-    assert (problem.kind == Kind.DIRICHLET).any()
+    assert (problem.walls.kind == Kind.DIRICHLET).any()
     problem.require_solvable()
 
 
@@ -160,7 +166,7 @@ def test_mixed_kinds_come_in_few_arcs_around_each_ring(domain, seed):
 
 
 def test_mixed_kinds_show_every_kind_in_turn():
-    kinds = np.concatenate([Family(boundary="mixed").problem(0, index).kind for index in range(20)])
+    kinds = np.concatenate([Family(boundary="mixed").problem(0, index).walls.kind for index in range(20)])
     assert (np.bincount(kinds) > 0.15 * len(kinds)).all()
 
 
@@ -232,15 +238,19 @@ def test_neumann_problems_balance_whole_and_in_parts(family, seed, index):
     for part in (problem, *problem.split()):
         part.require_solvable()
     scale = family.source_amplitude + family.boundary_amplitude * family.contrast
-    assert problem.source.mean() == pytest.approx(0, abs=1e-12 * scale)
-    assert problem.imbalance == pytest.approx(0, abs=1e-12 * scale)
+    assert problem.f.mean() == pytest.approx(0, abs=1e-12 * scale)
+    put_in, out, _ = problem.operator.flows(problem.right)
+    assert put_in == pytest.approx(out, abs=1e-12 * scale)
 
 
 @pytest.mark.parametrize(("equation", "boundary"), [pair for pair in VISIBLE_SOURCE if pair[1] != "zero"])
 def test_default_source_makes_a_visible_part_of_the_solution(equation, boundary):
     forced, driven = np.mean(
         [
-            [rms(solve(part).u) for part in Family(equation, boundary, corners="mixed").problem(0, index).split()]
+            [
+                rms(Direct().solve(part).u)
+                for part in Family(equation, boundary, corners="mixed").problem(0, index).split()
+            ]
             for index in range(20)
         ],
         axis=0,
@@ -257,6 +267,41 @@ def test_zero_boundary_leaves_the_forced_part_of_the_dirichlet_family(equation):
 
 def test_every_family_has_a_default_source():
     assert set(VISIBLE_SOURCE) == {(equation, boundary) for equation in EQUATIONS for boundary in BOUNDARIES}
+
+
+# What a solver must know of problems
+
+
+@given(families(), seeds, indices)
+def test_problems_of_a_family_are_of_its_class(family, seed, index):
+    assert family.problem_class.lacks(ProblemClass.of(family.problem(seed, index).operator)) is None
+
+
+@pytest.mark.parametrize(
+    ("mine", "other", "said"),
+    [
+        (("poisson", "dirichlet"), ("poisson", "zero"), None),
+        (("poisson", "mixed"), ("poisson", "dirichlet"), None),
+        (("darcy", "dirichlet"), ("poisson", "dirichlet"), "for darcy, not for poisson"),
+        (("poisson", "mixed"), ("poisson", "neumann"), "with walls that fix u; with Neumann walls alone none does"),
+        (("poisson", "dirichlet"), ("poisson", "robin"), "for dirichlet walls, not for robin"),
+        (("poisson", "dirichlet"), ("poisson", "mixed"), "for dirichlet walls, not for neumann and robin"),
+        (("poisson", "mixed"), ("poisson", "robin"), "with some Dirichlet walls among the others; here is none"),
+    ],
+)
+def test_a_class_says_what_it_lacks_of_another(mine, other, said):
+    assert ProblemClass.named(*mine).lacks(ProblemClass.named(*other)) == said
+
+
+def test_a_robin_wall_without_alpha_counts_as_a_neumann_wall():
+    problem = Family(boundary="mixed", alpha_range=(0.0, 0.0)).problem(0, 0)
+    assert Kind.ROBIN in problem.walls.kinds
+    assert ProblemClass.of(problem.operator).kinds == {Kind.DIRICHLET, Kind.NEUMANN}
+
+
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+def test_the_kind_of_a_panel_must_be_told_where_it_varies_or_has_an_alpha(boundary):
+    assert ProblemClass.named("poisson", boundary).varies_in_kind == (boundary in ("robin", "mixed"))
 
 
 # What is refused

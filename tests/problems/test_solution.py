@@ -5,11 +5,16 @@ import pytest
 from hypothesis import given
 
 from beno.geometry.grid import Domain
-from beno.problems.problem import Kind, poisson
-from beno.problems.solution import reconstruct, wall_distance_at
-from beno.solvers.finite_volumes import solve
+from beno.problems.problem import poisson
+from beno.problems.solution import Report, Solution, reconstruct, wall_values
+from beno.problems.walls import Kind
+from beno.solvers.direct import Direct
 from beno.support.errors import BenoError
-from tests.strategies import domains, seeds
+from tests.strategies import domains, problems, seeds
+
+
+def solve(problem):
+    return Direct().solve(problem)
 
 
 def points_in(domain, count, seed):
@@ -50,6 +55,15 @@ def test_cell_centres_give_back_the_solution():
     np.testing.assert_allclose(solution.at(solution.problem.domain.points), solution.u)
 
 
+@given(problems())
+def test_at_the_walls_u_and_its_slope_satisfy_their_condition(problem):
+    solution, domain = solve(problem), problem.domain
+    value = wall_values(problem, solution.u)
+    slope = (value - solution.u[domain.panels.cell]) / (domain.spacing / 2)
+    size = max(1.0, np.abs(slope).max())
+    np.testing.assert_allclose(problem.walls.trace(value, slope), problem.g, atol=1e-9 * size)
+
+
 @pytest.mark.parametrize("point", [(0.1, 0.1), (1.2, 0.5), (-0.1, 0.5), (np.nan, 0.5)])
 def test_a_point_outside_is_refused(point):
     solution = solve(poisson(Domain.square(8, [(4, 3), None, None, None])))
@@ -57,17 +71,20 @@ def test_a_point_outside_is_refused(point):
         solution.at(np.array([[0.9, 0.9], point]))
 
 
+@pytest.mark.parametrize("shape", [(3, 3), (1,)])
+def test_points_of_another_shape_are_refused(shape, monkeypatch):
+    import jaxtyping
+
+    solution = solve(poisson(Domain.square(4)))
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+    with pytest.raises(BenoError, match=r"the points have the shape .*; \(m, 2\) is needed"):
+        solution.at(np.full(shape, 0.5))
+
+
 def test_the_walls_belong_to_the_domain():
-    domain = Domain.square(8)
-    solution = solve(poisson(domain, g=lambda x, y: x + y))
+    solution = solve(poisson(Domain.square(8), g=lambda x, y: x + y))
     corners = np.array([[0.0, 0.0], [1.0, 1.0], [1.0, 0.0]])
     np.testing.assert_allclose(solution.at(corners), [0, 2, 1], atol=1e-9)
-
-
-def test_distances_to_the_walls_move_with_the_point():
-    domain = Domain.square(8, [(4, 4), None, None, None])
-    distance = wall_distance_at(domain, np.array([[0.6, 0.7], [0.3, 0.7]]))
-    np.testing.assert_allclose(distance, [[0.6, 0.4, 0.7, 0.3], [0.3, 0.7, 0.2, 0.3]])
 
 
 def test_without_wall_values_a_plane_is_still_exact_where_a_cell_has_neighbours():
@@ -75,3 +92,9 @@ def test_without_wall_values_a_plane_is_still_exact_where_a_cell_has_neighbours(
     values = domain.points @ (2.0, -1.0)
     points = points_in(domain, 30, seed=1)
     np.testing.assert_allclose(reconstruct(domain, values, points), points @ (2.0, -1.0), atol=1e-12)
+
+
+def test_it_says_who_solved_it():
+    solution = solve(poisson(Domain.square(4), g=1.0))
+    assert solution.report == Report("direct", 1) and ", by direct, " in repr(solution)
+    assert "by" not in repr(Solution(solution.problem, solution.u))

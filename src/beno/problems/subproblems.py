@@ -25,7 +25,7 @@ def part_of(solution: Solution, inside: Bool[np.ndarray, "N N"], new_walls: Kind
     """The solution on those of its cells that are inside, with new walls of a kind, Dirichlet or Neumann."""
     problem, whole, part = solution.problem, solution.problem.domain, Domain.from_mask(inside)
     if (part.mask & ~whole.mask).any():
-        raise BenoError("the part has cells that the sample has not")
+        raise BenoError("the part has cells that the whole has not")
     if new_walls == Kind.ROBIN:
         raise BenoError("new walls may be Dirichlet or Neumann; a Robin wall would need an alpha")
     kept = np.flatnonzero(part.mask[whole.mask])
@@ -93,7 +93,7 @@ def _window(rng: np.random.Generator, domain: Domain, with_cuts: bool) -> Bool[n
     for corner in range(4):
         cut = np.round(rng.uniform(SMALLEST_CUT, LARGEST_CUT, size=2) * size).astype(int)
         if with_cuts and rng.random() < CUT_PROBABILITY and cut.min() > 0:
-            window[corner_of(corner, *cut)] = False
+            window[corner_of(corner, *cut.tolist())] = False
     inside = np.zeros_like(domain.mask)
     inside[start[0] : start[0] + size[0], start[1] : start[1] + size[1]] = window
     return inside
