@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from beno.datasets.doctor import Report
-    from beno.datasets.records import Sample
+    from beno.datasets.records import Record
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Make, show, check and import datasets.")
 
@@ -75,7 +75,8 @@ def show(
     from rich.console import Console
     from rich.table import Table
 
-    from beno.datasets.dataset import SPLITS, Dataset
+    from beno.datasets.dataset import Dataset
+    from beno.datasets.splits import SPLITS
     from beno.datasets.summaries import summarise
 
     picture = to or (Path(f"{path.stem}.png") if plot else None)
@@ -113,7 +114,7 @@ def check(
     Exit status 1 where something is wrong; with --mend, where something is wrong still.
     """
     from beno.datasets.doctor import examine
-    from beno.geometry.grid import DIRECTION_NAMES
+    from beno.geometry.base import DIRECTION_NAMES
 
     mended = _place_of_mended(path, mend, force) if mend else None
     patient = _Patient(path)
@@ -150,15 +151,15 @@ def import_published(
     force: Force = False,
 ) -> None:
     """Turn the authors' files into a dataset, as they are: `beno data check` finds and mends what is wrong."""
-    from beno.datasets.dataset import Block, write
+    from beno.datasets.hdf5 import Block, write
     from beno.datasets.published import read_published
     from beno.support.files import require_new_file
 
     place = require_new_file(out, force)
     published = read_published(folder)
-    for index, sample in enumerate(published.samples):
-        sample.require_finite(f"{folder}, sample {index}")
-    write(place, published.metadata, (Block.pack([sample]) for sample in published.samples))
+    for index, record in enumerate(published.samples):
+        record.require_finite(f"{folder}, sample {index}")
+    write(place, published.metadata, (Block.pack([record]) for record in published.samples))
     typer.echo(f"{out}: {published.metadata.samples} samples")
 
 
@@ -172,19 +173,19 @@ class _Patient:
         self.path = path
         self.findings: list[str] = []
         self.splits: np.ndarray | None = None
-        self.read: Callable[[int], Sample]
+        self.read: Callable[[int], Record]
         if is_published_folder(path):
             published = read_published(path)
             self.metadata, self.read = published.metadata, lambda index: published.samples[index]
             self.findings = [f"every value of {column} is NaN" for column in published.nan_columns]
         else:
             dataset = Dataset(path)
-            self.metadata, self.read, self.splits = dataset.metadata, dataset.read_unchecked, dataset.split_number
+            self.metadata, self.read, self.splits = dataset.metadata, dataset.record, dataset.split_number
 
     def __len__(self) -> int:
         return self.metadata.samples
 
-    def __iter__(self) -> "Iterator[Sample]":
+    def __iter__(self) -> "Iterator[Record]":
         return (self.read(index) for index in range(len(self)))
 
 
@@ -202,20 +203,22 @@ def _mend(patient: _Patient, report: "Report", out: Path) -> "Report":
 
     import numpy as np
 
-    from beno.datasets.dataset import Block, Dataset, write
+    from beno.datasets.dataset import Dataset
     from beno.datasets.doctor import examine, mend
-    from beno.geometry.grid import DIRECTION_NAMES
+    from beno.datasets.hdf5 import Block, write
+    from beno.geometry.base import DIRECTION_NAMES
     from beno.support.errors import BenoError
 
     distrusted = np.isin(DIRECTION_NAMES, report.wrong_walls)
 
     def blocks() -> "Iterator[Block]":
-        for index, sample in enumerate(patient):
+        for index, record in enumerate(patient):
             try:
-                yield Block.pack([mend(sample, distrusted, report.tolerance)])
+                yield Block.pack([mend(record, distrusted, report.tolerance)])
             except BenoError as error:
                 raise BenoError(f"{patient.path}, sample {index}: {error}") from error
 
     write(out, replace(patient.metadata, origin="mended"), blocks(), patient.splits)
     with Dataset(out) as dataset:
-        return examine(dataset, dataset.split_number, report.tolerance, dataset.metadata)
+        records = (dataset.record(index) for index in range(len(dataset)))
+        return examine(records, dataset.split_number, report.tolerance, dataset.metadata)

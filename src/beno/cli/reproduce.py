@@ -8,6 +8,8 @@ import typer
 from beno.cli.options import Force
 
 if TYPE_CHECKING:
+    from beno.paper.budget import Budget
+    from beno.paper.queue import Queue, Standing
     from beno.paper.tables import Table
 
 
@@ -54,84 +56,121 @@ def reproduce(
     force: Force = False,
 ) -> None:
     """Fill the paper's tables: train what is missing, save each cell as soon as it is known, go on the next time."""
-    from beno.paper import reported as paper
-    from beno.paper.tables import TABLES
-
     if names == ["list"]:
-        for name, table in TABLES.items():
-            number = paper.number_of(name)
-            whose = f", the paper's Table {number}" if number else ""
-            typer.echo(f"{name}: {table.title}{whose}; {len(table.rows)} x {len(table.columns)} cells")
+        _list_tables()
         return
 
     from dataclasses import replace
 
     from beno.cli.train import parse_duration
-    from beno.models import require_model
     from beno.paper import processes as side_by_side
-    from beno.paper.budget import Effort
-    from beno.paper.pages import write_pages
+    from beno.paper.budget import Budget
     from beno.paper.queue import Queue
     from beno.support.errors import BenoError
 
-    unknown = set(names) - {"all", *TABLES}
-    if unknown:
-        raise BenoError(f"there is no table {min(unknown)!r}; there is {', '.join(TABLES)}, all")
-    for model in only or []:
-        require_model(model)
-    whole = list(TABLES.values()) if "all" in names else [TABLES[name] for name in dict.fromkeys(names)]
-    chosen = [table.of_models(only) for table in whole] if only else whole
-    if not any(table.rows for table in chosen):
-        raise BenoError(f"{', '.join(names)} has no row of {', '.join(only or [])}")
-    if epochs and epochs > Effort.epochs and not smoke:
-        raise BenoError(
-            f"--epochs {epochs}: the terms of these tables are {Effort.epochs} at most; `beno train` has none"
-        )
+    whole, chosen = _tables(names, only or [])
     folder = folder or Path("runs/smoke" if smoke else "runs/reproduce")
     results = results or (folder / "tables" if smoke else Path("results/tables"))
     limit = parse_duration("--time-limit", time_limit)
-    if not train and not results.is_dir():
-        raise BenoError(f"{results}: there are no results; name their folder, or fill tables without --no-train")
-    effort = Effort.least() if smoke else Effort()
-    effort = replace(
-        effort,
-        epochs=epochs or effort.epochs,
-        for_now=parse_duration("--for-now", for_now),
-        epochs_for_now=epochs_for_now or effort.epochs_for_now,
+    budget = replace(
+        _budget(smoke, epochs),
+        pause_after_seconds=parse_duration("--for-now", for_now),
+        pause_after_epochs=epochs_for_now or Budget.pause_after_epochs,
         test_unfinished=test_unfinished,
     )
-    queue = Queue(folder, results, effort, device)
-    if pages is not None:  # found out now, and not when all is trained
-        _require_new_files(pages, _pages_of(whole), force)
-    if figures is not None:
-        from beno.paper.figures import FIGURES, FORMATS, write_figures
-
-        _require_new_files(figures, [f"{stem}{suffix}" for stem in FIGURES for suffix in FORMATS], force)
+    if not train and not results.is_dir():
+        raise BenoError(f"{results}: there are no results; name their folder, or fill tables without --no-train")
+    queue = Queue(folder, results, budget, device)
+    _require_places(pages, figures, whole, force)  # found out now, and not when all is trained
     if train:
         fitting = 1 if smoke else side_by_side.fitting(queue.device_name)
         processes = max(1, min(processes or fitting, queue.standing(chosen).rows))
         standing, all_filled = side_by_side.fill(queue, chosen, limit, processes, typer.echo)
     else:
         standing, all_filled = queue.standing(chosen), True
+    _tell(standing)
+    _write(queue, whole, pages, figures)
+    if standing.failed:
+        raise BenoError(f"rows that could not be filled: {'; '.join(standing.failed)}")
+    if not all_filled:
+        raise BenoError("a process side by side with this one could not fill all of its rows, as it says above")
+
+
+def _list_tables() -> None:
+    from beno.paper.reported import number_of
+    from beno.paper.tables import TABLES
+
+    for name, table in TABLES.items():
+        number = number_of(name)
+        whose = f", the paper's Table {number}" if number else ""
+        typer.echo(f"{name}: {table.title}{whose}; {len(table.rows)} x {len(table.columns)} cells")
+
+
+def _tables(names: list[str], only: list[str]) -> "tuple[list[Table], list[Table]]":
+    """The tables of these names, and the same with the rows of these models alone, if any are given."""
+    from beno.models.registry import model_class
+    from beno.paper.tables import TABLES
+    from beno.support.errors import BenoError
+
+    unknown = set(names) - {"all", *TABLES}
+    if unknown:
+        raise BenoError(f"there is no table {min(unknown)!r}; there is {', '.join(TABLES)}, all")
+    for model in only:
+        model_class(model)  # an unknown one is refused
+    whole = list(TABLES.values()) if "all" in names else [TABLES[name] for name in dict.fromkeys(names)]
+    chosen = [table.of_models(only) for table in whole] if only else whole
+    if not any(table.rows for table in chosen):
+        raise BenoError(f"{', '.join(names)} has no row of {', '.join(only)}")
+    return whole, chosen
+
+
+def _budget(smoke: bool, epochs: int | None) -> "Budget":
+    from dataclasses import replace
+
+    from beno.paper.budget import Budget
+    from beno.support.errors import BenoError
+
+    budget = Budget.smallest() if smoke else Budget()
+    if epochs and epochs > budget.epochs and not smoke:
+        raise BenoError(
+            f"--epochs {epochs}: the terms of these tables are {budget.epochs} at most; `beno train` has none"
+        )
+    return replace(budget, epochs=epochs or budget.epochs)
+
+
+def _require_places(pages: Path | None, figures: Path | None, tables: "list[Table]", force: bool) -> None:
+    """Refuse folders that cannot be written in, and files that are there, unless they may be replaced."""
+    if pages is not None:
+        _require_new_files(pages, _pages_of(tables), force)
+    if figures is not None:
+        from beno.paper.figures import FIGURES, FORMATS
+
+        _require_new_files(figures, [f"{stem}{suffix}" for stem in FIGURES for suffix in FORMATS], force)
+
+
+def _tell(standing: "Standing") -> None:
     unfinished = f", {standing.to_go_on} of them by trainings to go on" if standing.to_go_on else ""
-    young = f"; {standing.young} more have figures, of trainings that have not had enough" if standing.young else ""
-    typer.echo(f"{standing.cells - standing.missing} of {standing.cells} cells are filled{unfinished}{young}")
+    early = f"; {standing.early} more have figures, of trainings that have not had enough" if standing.early else ""
+    typer.echo(f"{standing.cells - standing.missing} of {standing.cells} cells are filled{unfinished}{early}")
     if standing.held and standing.missing:
         typer.echo(f"rows left to other processes, which were at them: {standing.held}")
+
+
+def _write(queue: "Queue", tables: "list[Table]", pages: Path | None, figures: Path | None) -> None:
+    from beno.paper.pages import write_pages
+
     if pages is not None:
-        for path in write_pages(queue.cells, whole, pages):
+        for path in write_pages(queue.cells, tables, pages):
             typer.echo(f"page: {path}")
     if figures is not None:
+        from beno.paper.figures import FIGURES, write_figures
+
         drawn = set()
         for path in write_figures(queue, figures):
             typer.echo(f"figure: {path}")
             drawn.add(path.stem)
         if lacking := [name for name in FIGURES if name not in drawn]:
             typer.echo(f"not drawn, for the results do not keep enough yet: {', '.join(lacking)}")
-    if standing.failed:
-        raise BenoError(f"rows that could not be filled: {'; '.join(standing.failed)}")
-    if not all_filled:
-        raise BenoError("a process side by side with this one could not fill all of its rows, as it says above")
 
 
 def _pages_of(tables: "list[Table]") -> list[str]:

@@ -23,22 +23,22 @@ def solve(
     from rich.console import Console
     from rich.table import Table
 
-    from beno.datasets.records import Sample
-    from beno.evaluation.metrics import relative_l2
     from beno.evaluation.plotting import plot_solved, save
-    from beno.learned.shipped import load, name_for
+    from beno.learned.choice import name_for
+    from beno.learned.shipped import load
     from beno.nn.device import choose_device
+    from beno.problems.norms import relative_l2
     from beno.problems.problem_file import read_problem
-    from beno.solvers.finite_volumes import solve as solve_exactly
+    from beno.solvers.direct import Direct
 
     picture = out or Path(problem.stem + ".png")
     place = new_picture(picture, force)
     posed = read_problem(problem)
-    name = weights or name_for(posed)
+    name = weights or name_for(posed.operator)
     operator = load(name, choose_device(device))
 
     seconds = {}
-    for solver, run in (("learned", operator.solve), ("exact", solve_exactly)):
+    for solver, run in (("learned", operator.solve), ("exact", Direct().solve)):
         run(posed)  # the first time loads libraries and is not counted
         start = time.perf_counter()
         solution = run(posed)
@@ -49,9 +49,9 @@ def solve(
     table = Table("solver", "relative L2 error", "time")
     told = f"{100 * error:.2f} %" if solution.u.any() else "none: u is 0"
     table.add_row(name, told, f"{1000 * seconds['learned']:.1f} ms")
-    table.add_row(f"exact ({solution.solver})", "0, by definition", f"{1000 * seconds['exact']:.1f} ms")
+    table.add_row(f"exact ({solution.report.solver})", "0, by definition", f"{1000 * seconds['exact']:.1f} ms")
     console = Console()
-    console.print(f"{problem.name}: {posed.equation}, {len(posed.source)} points, {len(posed.g)} panels")
+    console.print(f"{problem.name}: {posed.law.name}, {len(posed.f)} points, {len(posed.g)} panels")
     console.print(table)
-    save(plot_solved(Sample.of(solution), learned.u, f"{problem.stem}: {name}"), place)
+    save(plot_solved(solution, learned.u, f"{problem.stem}: {name}"), place)
     console.print(f"picture: {picture}")

@@ -11,6 +11,7 @@ from beno.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from beno.learned.operator import LearnedOperator
+    from beno.training.config import TrainingConfig
 
 
 def train(
@@ -18,7 +19,7 @@ def train(
     out: Annotated[Path, typer.Option(help="The folder of the run.")],
     model: Annotated[str, typer.Option(help="Which model.")] = "beno",
     preset: Annotated[
-        str | None, typer.Option(help="paper, fast or harmonic; by default harmonic for that model, else fast.")
+        str | None, typer.Option(help="How to train: paper, fast or harmonic; by default what suits the model.")
     ] = None,
     setting: Annotated[
         list[str] | None, typer.Option("--set", help="A setting of the model, as steps=10; may be repeated.")
@@ -60,13 +61,9 @@ def train(
     from dataclasses import replace
 
     from beno.datasets.dataset import Dataset
-    from beno.support.errors import BenoError
-    from beno.training.config import PRESETS
-    from beno.training.loop import Run, make_fabric
+    from beno.training.fabric import make_fabric
+    from beno.training.run import Run
 
-    preset = preset or ("harmonic" if model == "harmonic" else "fast")
-    if preset not in PRESETS:
-        raise BenoError(f"there is no preset {preset!r}; there is {', '.join(PRESETS)}")
     given = {
         "epochs": epochs,
         "batch_size": batch_size,
@@ -80,7 +77,7 @@ def train(
         "start": start_from,
     }
     changed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    config = replace(PRESETS[preset], seed=seed, checkpoint_every=checkpoint_every, **changed)
+    config = replace(_preset(preset, model), seed=seed, checkpoint_every=checkpoint_every, **changed)
     settings = dict(_parse_setting(text) for text in setting or [])
     limit = parse_duration("--time-limit", time_limit)
     fabric = make_fabric(device)
@@ -112,14 +109,16 @@ def evaluate(
     ] = False,
     force: Force = False,
 ) -> None:
-    """Relative L2 and MAE, mean and deviation over samples, beside the paper's figures."""
+    """Relative L2 and other measures, mean and deviation over samples, beside the paper's figures."""
     from rich.console import Console
     from rich.table import Table
 
-    from beno.datasets.dataset import SPLITS, Dataset
+    from beno.datasets.dataset import Dataset
+    from beno.datasets.splits import SPLITS
     from beno.evaluation.evaluation import evaluate as evaluate_on
+    from beno.evaluation.metrics import METRICS
     from beno.learned.averaged import AveragedOperator
-    from beno.paper.reported import figure_for
+    from beno.paper.reported import METRICS_OF_THE_PAPER, figures_for
     from beno.support.errors import BenoError
     from beno.support.files import require_new_file, whole_file_or_none
 
@@ -128,22 +127,21 @@ def evaluate(
         raise BenoError(f"there is no split {split!r}; there is {', '.join(SPLITS)}, all")
     operator = _load(run, device)
     operator = AveragedOperator.of(operator) if averaged else operator
-    table = Table("data", "samples", "relative L2", "MAE", "paper's BENO, relative L2", "paper's BENO, MAE")
+    headings = [metric.heading for metric in METRICS.values()]
+    table = Table("data", "samples", *headings, *(f"paper's BENO: {METRICS[n].heading}" for n in METRICS_OF_THE_PAPER))
     figures = []
     for path in data:
         with Dataset(path) as dataset:
             evaluation = evaluate_on(operator, dataset, split)
-        ours = evaluation.summary()
-        paper = figure_for("BENO", operator.header.data, evaluation.data)
+        paper = figures_for("BENO", operator.header.data, evaluation.data)
         table.add_row(
             path.name,
-            str(ours["samples"]),
-            f"{ours['relative_l2']:.4f} ± {ours['relative_l2_deviation']:.4f}",
-            f"{ours['mae']:.3e} ± {ours['mae_deviation']:.1e}",
-            f"{paper.relative_l2:.4f} ± {paper.relative_l2_deviation:.4f}" if paper else "-",
-            f"{paper.mae:.3e} ± {paper.mae_deviation:.1e}" if paper else "-",
+            str(evaluation.samples),
+            *(METRICS[name].printed(figure) for name, figure in evaluation.figures.items()),
+            *(METRICS[name].printed(paper[name]) if name in paper else "-" for name in METRICS_OF_THE_PAPER),
         )
-        figures.append({"data": path.name, "corners": evaluation.data.corners, "split": split, **ours})
+        about = {"data": path.name, "corners": evaluation.data.corners, "split": split}
+        figures.append(about | evaluation.summary())
     Console().print(table)
     typer.echo("The paper's data have another scale than these: its relative errors may be compared, its MAE may not.")
     if place is not None:
@@ -171,9 +169,10 @@ def plot(
     with Dataset(data) as dataset:
         if not 0 <= sample < len(dataset):
             raise BenoError(f"{data} has samples 0 to {len(dataset) - 1}, not {sample}")
-        operator.require_trained_on(dataset.metadata, data)
-        chosen = dataset[sample]
-    save(plot_prediction(chosen, operator.predict_branches([chosen])[0], f"{data.name}, sample {sample}"), place)
+        operator.require_trained_for(dataset.metadata.problem_class, str(data))
+        truth = dataset[sample]
+    branches = operator.predict_branches([truth.problem])[0]
+    save(plot_prediction(truth, branches, f"{data.name}, sample {sample}"), place)
     typer.echo(f"picture: {picture}")
 
 
@@ -182,6 +181,18 @@ def _load(run: str, device: str) -> "LearnedOperator":
     from beno.nn.device import choose_device
 
     return load(run, choose_device(device))
+
+
+def _preset(name: str | None, model: str) -> "TrainingConfig":
+    """How to train: the preset of this name, or the one that suits the model."""
+    from beno.models.registry import model_class
+    from beno.support.errors import BenoError
+    from beno.training.config import PRESETS
+
+    name = name or model_class(model).preset
+    if name not in PRESETS:
+        raise BenoError(f"there is no preset {name!r}; there is {', '.join(PRESETS)}")
+    return PRESETS[name]
 
 
 def _parse_setting(text: str) -> tuple[str, object]:

@@ -21,8 +21,9 @@ from beno.support.errors import BenoError
 from beno.support.files import whole_file_or_none
 from beno.support.provenance import provenance
 from beno.training.config import difference, fixed
+from beno.training.fabric import make_fabric
 from beno.training.records import EpochRecord, Outcome
-from beno.training.run import Run, make_fabric
+from beno.training.run import Run
 from beno.training.run_folder import STATE, outcome_so_far, read_log
 
 DONE, SHARE = "done.json", "share.json"
