@@ -1,162 +1,143 @@
-"""A harmonic operator on one shape as a matrix: like a factorisation, made once for any number of right-hand sides."""
+"""A linear model on one domain as a matrix: like a factorisation, made once for any number of right-hand sides."""
 
-from functools import cached_property
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
-from beno.batches.coefficient_features import COLUMNS
-from beno.batches.panels import DenseBatch, Reduced, media
-from beno.geometry.bare_panels import Shape
-from beno.geometry.corners import wall_ends
+from beno.batches.panels import PanelBatch, PanelInputs
+from beno.geometry.grid import Domain
+from beno.models.base import LinearModel
 from beno.nn.box_potential import BoxPotential
-from beno.problems.problem import Field, Kind, Problem
-from beno.solvers.factorised_box import FactorisedPotential
+from beno.problems.operator import Elliptic
+from beno.problems.right_hand_side import RightHandSide
+from beno.problems.solution import Report
+from beno.problems.values import Rows, is_tensor
+from beno.problems.walls import Kind
+from beno.solvers.base import Prepared
+from beno.solvers.direct import Direct
+from beno.solvers.potential import ReadOff, SourcePotential
 from beno.support.errors import BenoError
 
-UNBALANCED = 1e-4  # relative to the flows involved, which come in single precision
+Potentials = tuple[Tensor, Tensor, Tensor]  # v at the points, v at the panels, and its outward slope there
 
 
-class AssembledOperator:
-    """``u = v + W (g - trace of v)``, with W held in single precision where the operator is."""
+class AssembledOperator(Prepared):
+    """``u = v + W (g - trace of v)``, with W held in single precision where the operator is.
 
-    def __init__(
-        self,
-        model: Any,
-        shape: Shape,
-        kind: Int[np.ndarray, " p"],
-        alpha: Float[np.ndarray, " p"],
-        problem: Problem | None = None,
-        half_precision: bool = False,
-    ) -> None:
-        """``problem`` has the grid and the coefficient; without one there are none, and f must be 0."""
-        self.shape, self._problem, self._kind = shape, problem, kind
-        device = next(model.parameters()).device
-        panels, points = len(shape.lengths), len(shape.points)
-        self._unit = self._tensor(np.where(self._kind == Kind.ROBIN, alpha, 1.0), device)
-        self._alpha = self._tensor(alpha, device)
-        self._is_free = bool((self._kind == Kind.NEUMANN).all())
-        kappa = None if problem is None else problem.coefficient
-        nothing = np.zeros((points, COLUMNS)), np.zeros((panels, COLUMNS))
-        medium, medium_at_panels = nothing if problem is None else media(problem, shape.points, kappa)
-        reduced = Reduced(
-            points=shape.points,
-            walls=shape.walls,
-            potential=np.zeros((points, 2)),
-            medium=medium,
-            u=np.zeros(points),
-            centres=shape.centres,
-            normals=shape.normals,
-            lengths=shape.lengths,
-            ends=wall_ends(shape.normals, shape.lengths, shape.ring, self._kind).as_columns(),
-            left=np.zeros((panels, 2)),
-            kind=self._kind,
-            alpha=alpha,
-            medium_at_panels=medium_at_panels,
-        )
-        batch = DenseBatch.of_one(reduced, device)
+    f and g may be arrays or tensors of any device; gradients of u in them are the matrix's own.
+    """
+
+    balance_tolerance = 1e-4  # relative to the flows involved, which may come in single precision
+
+    def __init__(self, model: LinearModel[Any], operator: Elliptic, half_precision: bool = False) -> None:
+        self.operator, self.report = operator, Report(model.name)
+        walls, device = operator.walls.acting, next(model.parameters()).device
+        self._dtype = torch.float32 if device.type == "cuda" else torch.float64
+        batch = PanelBatch.of_one(PanelInputs.of_operator(operator), device)
         with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=half_precision):
             parts = [part[0].float() for part in model.kernel(batch)]
-            nothing_yet = torch.empty(0, panels, device=device)
-            self.matrix: Float[Tensor, "n p"] = parts[0] if len(parts) == 1 else torch.cat([nothing_yet, *parts])
-        self._potential: BoxPotential | None = None
-        if problem is not None and kappa is None:
-            dtype = torch.float32 if device.type == "cuda" else torch.float64
-            self._potential = BoxPotential(problem.domain, self._kind, device, dtype)
-
-    @cached_property
-    def _in_medium(self) -> FactorisedPotential:
-        assert self._problem is not None
-        return FactorisedPotential(self._problem)
+            no_points = torch.empty(0, len(walls), device=device)
+            self.matrix: Float[Tensor, "n p"] = parts[0] if len(parts) == 1 else torch.cat([no_points, *parts])
+        self._value_weight, self._slope_weight = self._tensor(walls.value_weight), self._tensor(walls.slope_weight)
+        # A Robin wall's data are those of the value that it draws u to.
+        self._unit = self._tensor(np.where(walls.kind == Kind.ROBIN, walls.alpha, 1.0))
+        self._potential = self._potential_of(operator, device)
 
     @property
     def device(self) -> torch.device:
         return self.matrix.device
 
-    def __call__(self, f: Field | Tensor = 0.0, g: Field | Tensor = 0.0) -> Any:
-        """u at the points. Stacks, of k rows each, are solved together; tensors come back as tensors.
-
-        f and g are otherwise what `beno.problems.problem.poisson` takes: functions of (x, y), arrays or numbers.
-        """
-        rows = self._rows("f", f), self._rows("g", g)
-        counts = {len(one) for one in rows} - {1}
-        if len(counts) > 1:
-            raise BenoError(f"f has {len(rows[0])} rows and g has {len(rows[1])}; stacks must have as many, or one")
-        solved = self._solve(*rows)
-        if not bool(torch.isfinite(solved).all()):
+    def apply(self, right: RightHandSide) -> Rows:
+        f, g = (torch.as_tensor(rows, dtype=self._dtype, device=self.device) for rows in (right.f, right.g))
+        u = self._solved(f.reshape(-1, f.shape[-1]), g.reshape(-1, g.shape[-1])).reshape(f.shape)
+        if not bool(torch.isfinite(u).all()):
             raise BenoError("the operator's answer is not finite: f or g is too large for single precision")
-        stacked = any(np.ndim(field) == 2 for field in (f, g) if not callable(field))
-        solved = solved if stacked else solved[0]
-        return solved if isinstance(f, Tensor) or isinstance(g, Tensor) else solved.cpu().numpy()
+        return u.to(right.f.device, right.f.dtype) if is_tensor(right.f) else u.cpu().numpy()
 
-    def _solve(self, f: Float[Tensor, "#k n"], g: Float[Tensor, "#k p"]) -> Float[Tensor, "k n"]:
-        count = next(iter({len(f), len(g)} - {1}), 1)
-        f, g = f.expand(count, -1), g.expand(count, -1)
-        if self._is_free and self._problem is not None:
-            self._require_balance(f, g, self._problem)
-        potential, trace = self._potentials(f, g)
-        u = potential + ((g - trace) / self._unit).to(self.matrix.dtype) @ self.matrix.T
-        return u - u.mean(dim=1, keepdim=True) if self._is_free else u
+    def _solved(self, f: Float[Tensor, "k n"], g: Float[Tensor, "k p"]) -> Float[Tensor, "k n"]:
+        at_points, at_panels, slope = self._potential(f, g)
+        trace = self._value_weight * at_panels + self._slope_weight * slope
+        return at_points + ((g - trace) / self._unit).to(self.matrix.dtype) @ self.matrix.T
 
-    def _require_balance(self, f: Float[Tensor, "k n"], g: Float[Tensor, "k p"], problem: Problem) -> None:
-        """What f puts in must leave through the walls, in every row."""
-        domain, wall = problem.domain, problem.wall_coefficient * problem.domain.panels.lengths
-        weight = torch.as_tensor(wall, dtype=g.dtype, device=g.device)
-        put_in, out = f.sum(dim=1) * domain.spacing**2, g @ weight
-        size = f.abs().sum(dim=1) * domain.spacing**2 + g.abs() @ weight
-        off = (put_in - out).abs() > UNBALANCED * size
-        if bool(off.any()):
-            row = int(off.nonzero()[0, 0])
-            raise BenoError(
-                f"with Neumann walls alone the integral of f ({float(put_in[row]):.4g}) must be the flux of g "
-                f"({float(out[row]):.4g}); they differ in row {row}"
-            )
+    def _potential_of(self, operator: Elliptic, device: torch.device) -> "Potential":
+        if not isinstance(operator.domain, Domain):
+            return NoPotential(len(operator.domain.points))
+        if operator.law.is_uniform:
+            return UniformPotential(operator, device, self._dtype)
+        return FactorisedPotential(operator, device, self._dtype)
 
-    def _potentials(self, f: Float[Tensor, "k n"], g: Float[Tensor, "k p"]) -> tuple[Tensor, Tensor]:
-        """v at the points, and what the boundary conditions make of it."""
-        problem = self._problem
-        if self._potential is not None:
-            box = self._potential(f, g)
-            at_points, at_panels, slope = box.at_points, box.at_panels, box.normal_derivative
-        elif not bool(f.any()):
-            return torch.zeros_like(f), torch.zeros_like(self._unit).expand(len(f), -1)
-        elif problem is None:
-            raise BenoError("on a shape without a grid there is no potential for f; it must be 0")
-        else:
-            v = self._in_medium(f.cpu().double().numpy())
-            at_points, at_panels, slope = (
-                self._tensor(values, self.device) for values in (v.at_points, v.at_panels, v.normal_derivative)
-            )
-        kind = torch.as_tensor(self._kind, device=self.device)
-        trace = torch.where(kind == Kind.DIRICHLET, at_panels, slope)
-        return at_points, torch.where(kind == Kind.ROBIN, self._alpha * at_panels + slope, trace)
+    def _tensor(self, values: np.ndarray) -> Tensor:
+        return torch.as_tensor(values, dtype=self._dtype, device=self.device)
 
-    def _rows(self, name: str, field: Field | Tensor) -> Float[Tensor, "k m"]:
-        where = self.shape.points if name == "f" else self.shape.centres
-        values = field(where[:, 0], where[:, 1]) if callable(field) else field
-        dtype = torch.float32 if self.device.type == "cuda" else torch.float64
-        if np.iscomplexobj(values):
-            raise BenoError(f"{name} is complex; real numbers are needed")
-        try:
-            rows = torch.as_tensor(values, dtype=dtype, device=self.device)
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise BenoError(f"{name} cannot be read as numbers: {error}") from error
-        if rows.ndim > 2:
-            raise BenoError(
-                f"{name} has the shape {tuple(rows.shape)}; it must be one row of values, or a stack of rows"
-            )
-        rows = rows.expand(1, len(where)) if rows.ndim == 0 else rows.reshape(-1, rows.shape[-1])
-        if rows.shape[1] != len(where):
-            place = "points" if name == "f" else "panels"
-            raise BenoError(f"{name} has {rows.shape[1]} values a row; the shape has {len(where)} {place}")
-        finite = torch.isfinite(rows).all(dim=0)
-        if not bool(finite.all()):
-            raise BenoError(f"{name} is not finite at {int((~finite).nonzero()[0, 0])}; every value must be")
-        return rows
+
+class NoPotential:
+    """On bare panels nothing takes f away."""
+
+    def __init__(self, points: int) -> None:
+        self.points = points
+
+    def __call__(self, f: Float[Tensor, "k n"], g: Float[Tensor, "k p"]) -> Potentials:
+        if bool(f.any()):
+            raise BenoError("on bare panels there is no potential for f; it must be 0")
+        return torch.zeros_like(f), torch.zeros_like(g), torch.zeros_like(g)
+
+
+class UniformPotential:
+    """By sines and cosines, where kappa is 1."""
+
+    def __init__(self, operator: Elliptic, device: torch.device, dtype: torch.dtype) -> None:
+        self._box = BoxPotential(operator.grid, operator.walls.acting.kind, device, dtype)
+
+    def __call__(self, f: Float[Tensor, "k n"], g: Float[Tensor, "k p"]) -> Potentials:
+        v = self._box(f, g)
+        return v.at_points, v.at_panels, v.slope
+
+
+class FactorisedPotential:
+    """By a sparse factorisation of the box, on the host, where kappa varies; made when it is first needed."""
+
+    def __init__(self, operator: Elliptic, device: torch.device, dtype: torch.dtype) -> None:
+        self._operator, self._device, self._dtype = operator, device, dtype
+        self._source: SourcePotential | None = None
+
+    def __call__(self, f: Float[Tensor, "k n"], g: Float[Tensor, "k p"]) -> Potentials:
+        if not f.requires_grad and not bool(f.any()):
+            return torch.zeros_like(f), torch.zeros_like(g), torch.zeros_like(g)
+        if self._source is None:
+            self._source = SourcePotential(self._operator, Direct())
+            self._read_off = _as_tensors(self._source.read_off)
+        box = self._source.box
+        source = torch.zeros(len(f), len(box.operator.domain.points), dtype=torch.float64)
+        source = source.index_copy(1, torch.as_tensor(self._read_off.points), f.cpu().double())
+        parts = self._read_off(SymmetricInverse.apply(source, box))
+        at_points, at_panels, slope = (part.to(self._device, self._dtype) for part in parts)
+        return at_points, at_panels, slope
+
+
+def _as_tensors(read_off: ReadOff) -> ReadOff:
+    return ReadOff(**{field.name: torch.as_tensor(getattr(read_off, field.name)) for field in fields(read_off)})
+
+
+class SymmetricInverse(torch.autograd.Function):
+    """v with zero on the walls for a source: its own adjoint, as the scheme is symmetric."""
 
     @staticmethod
-    def _tensor(values: np.ndarray, device: torch.device) -> Tensor:
-        return torch.as_tensor(values, dtype=torch.float32 if device.type == "cuda" else torch.float64, device=device)
+    def forward(ctx: Any, source: Float[Tensor, "k n"], box: Prepared) -> Float[Tensor, "k n"]:
+        ctx.box = box
+        return _inverse(box, source)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        return _inverse(ctx.box, gradients[0]), None
+
+
+def _inverse(box: Prepared, source: Float[Tensor, "k n"]) -> Float[Tensor, "k n"]:
+    f = source.detach().numpy()
+    return torch.as_tensor(box(RightHandSide(f, np.zeros((len(f), len(box.operator.domain.panels))))))
+
+
+Potential = NoPotential | UniformPotential | FactorisedPotential

@@ -6,14 +6,14 @@ exactly; what is off at random in each of them is less so in the mean. It takes 
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Float
 
-from beno.datasets.records import Sample
-from beno.geometry.symmetries import SYMMETRIES, transformed
+from beno.geometry.symmetries import SYMMETRIES, turned_domain
 from beno.learned.operator import LearnedOperator
+from beno.problems.problem import Problem
+from beno.problems.turned import turned, with_sign
 
 
 class AveragedOperator(LearnedOperator):
@@ -21,12 +21,13 @@ class AveragedOperator(LearnedOperator):
     def of(cls, operator: LearnedOperator) -> "AveragedOperator":
         return cls(operator.header, operator.model, operator.device)
 
-    def predict_branches(self, samples: Sequence[Sample], batch_size: int = 50) -> list[Float[np.ndarray, "b _"]]:
+    def predict_branches(self, problems: Sequence[Problem], batch_size: int = 50) -> list[Float[np.ndarray, "b _"]]:
         total: list[np.ndarray] | None = None
         for symmetry in range(SYMMETRIES):
-            turned = [transformed(sample, symmetry) for sample in samples]
+            back = [np.argsort(turned_domain(problem.domain, symmetry)[1]) for problem in problems]
             for sign in (1, -1):
-                signed = [replace(sample, source=sign * sample.source, g=sign * sample.g) for sample in turned]
-                answers = [sign * answer for answer in super().predict_branches(signed, batch_size)]
+                shown = [with_sign(turned(problem, symmetry), sign) for problem in problems]
+                predicted = super().predict_branches(shown, batch_size)
+                answers = [sign * one[:, order] for one, order in zip(predicted, back, strict=True)]
                 total = answers if total is None else [a + b for a, b in zip(total, answers, strict=True)]
         return [answer / (2 * SYMMETRIES) for answer in total or []]

@@ -1,26 +1,31 @@
-"""Weights on disk: safetensors with a JSON header. Loading one never runs code from it."""
+"""Weights on disk: safetensors with a JSON header. Loading one never runs code from it.
+
+Version 2 keeps the kinds of walls that a network knows by name. What version 1 had otherwise is turned into what this
+version has by the model itself: see `Model.upgraded`.
+"""
 
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import Tensor
 
-from beno.datasets.dataset import Metadata
+from beno.datasets.metadata import Metadata
 from beno.datasets.scales import Scales
-from beno.models import MODELS, make_config, make_model
+from beno.models.base import Model, ModelConfig
+from beno.models.registry import ModelClass, model_class
 from beno.support.errors import BenoError
 from beno.support.files import whole_file_or_none
 from beno.version import __version__
 
 FORMAT = "beno-checkpoint"
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -28,7 +33,7 @@ class Header:
     """All that is needed to use the weights, and where they come from."""
 
     model: str
-    config: dict[str, Any]
+    config: dict[str, Any]  # plain values: the model's own configuration makes sense of them
     scales: Scales
     data: Metadata
     training: dict[str, Any] = field(default_factory=dict)
@@ -41,14 +46,26 @@ class Header:
 
     @classmethod
     def from_json(cls, text: str) -> "Header":
+        """Settings that an older version did not have are the defaults that it went by."""
         stored = json.loads(text)
         stored["scales"] = Scales(**stored["scales"])
         stored["data"] = Metadata.from_json(json.dumps(stored["data"]))
-        return cls(**stored)
+        header = cls(**stored)
+        if not isinstance(header.model, str):
+            raise BenoError(f"it is of a model {header.model!r}")
+        return replace(header, config=asdict(header.model_config))
 
-    def build(self) -> nn.Module:
+    @property
+    def model_class(self) -> ModelClass:
+        return model_class(self.model)
+
+    @property
+    def model_config(self) -> ModelConfig:
+        return self.model_class.Config.from_settings(self.config)
+
+    def build(self) -> Model:
         """The model that the weights are for, with fresh ones."""
-        return make_model(self.model, make_config(self.model, self.config))
+        return self.model_class(self.model_config)
 
 
 def save(path: Path, header: Header, tensors: dict[str, Tensor]) -> None:
@@ -62,9 +79,15 @@ def save(path: Path, header: Header, tensors: dict[str, Tensor]) -> None:
 
 
 def load(path: Path) -> tuple[Header, dict[str, Tensor]]:
+    """The header and all tensors, as this version has them."""
+    header, version = _read_header(path)
     with _opened(path) as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-    return load_header(path), tensors
+    return header, header.model_class.upgraded(tensors, version, header.model_config, header.data)
+
+
+def load_header(path: Path) -> Header:
+    return _read_header(path)[0]
 
 
 @contextmanager
@@ -78,38 +101,39 @@ def _opened(path: Path) -> Iterator[Any]:
         raise BenoError(f"{path} is not a readable safetensors file, or was cut short: {error}") from error
 
 
-def load_header(path: Path) -> Header:
+def _read_header(path: Path) -> tuple[Header, int]:
+    """The header, and the version of the format that the file has."""
     with _opened(path) as file:
         metadata = file.metadata() or {}
     if metadata.get("format") != FORMAT:
         raise BenoError(f"{path} is a safetensors file, but no {FORMAT}")
     version = metadata.get("version", "")
-    if not version.isdecimal() or int(version) > VERSION:
+    if not version.isdecimal() or len(version) > 9 or int(version) > VERSION:
         raise BenoError(f"{path} has version {version}; this beno reads up to {VERSION}, a newer one is needed")
     try:
-        header = Header.from_json(metadata["header"])
-    except (KeyError, TypeError, ValueError, AttributeError, BenoError) as error:
+        return Header.from_json(metadata["header"]), int(version)
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise BenoError(f"{path} has a header that cannot be read: {error}") from error
-    if not isinstance(header.model, str) or header.model not in MODELS:
-        raise BenoError(f"{path} holds a model {header.model!r}; this beno has {', '.join(MODELS)}")
-    return header
 
 
-def load_model(path: Path) -> tuple[Header, nn.Module]:
-    """The model with its weights, in single precision."""
+def load_model(path: Path) -> tuple[Header, Model]:
+    """The model with its weights, in single precision.
+
+    Its shapes are compared before anything is allocated: a header may promise a network of any size.
+    """
     header, tensors = load(path)
     try:
-        model = header.build()
+        with torch.device("meta"):
+            model = header.build()
     except BenoError as error:
         raise BenoError(f"{path}: {error}") from error
-    except (TypeError, AttributeError, ValueError, RuntimeError, MemoryError) as error:
+    except (TypeError, AttributeError, ValueError, RuntimeError, MemoryError, OverflowError) as error:
         raise BenoError(f"{path} has a header that describes no model: {error}") from error
     wanted = model.state_dict()
-    weights = {name: tensor.float() for name, tensor in tensors.items() if name in wanted}
     for name, parameter in wanted.items():
-        if name not in weights or weights[name].shape != parameter.shape:
+        if name not in tensors or tensors[name].shape != parameter.shape:
             raise BenoError(f"{path} does not fit the {header.model} that its header describes: {name}")
-    model.load_state_dict(weights)
+    model.load_state_dict({name: tensors[name].float() for name in wanted}, assign=True)
     return header, model.eval()
 
 

@@ -45,7 +45,7 @@ class ModelConfig:
             if type(value) is not known[name]:
                 wanted = getattr(known[name], "__name__", known[name])
                 raise BenoError(f"the setting {name} is {value!r}; it must be {wanted}")
-        return cls(**settings)  # type: ignore[arg-type]
+        return cls(**settings)
 
     def require_at_least(self, **least: int) -> None:
         """Refuse numbers below these."""

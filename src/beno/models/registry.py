@@ -13,7 +13,7 @@ from beno.support.errors import BenoError
 
 GROUP = "beno.models"
 
-ModelClass = type[Model]  # type: ignore[type-arg]
+ModelClass = type[Model]
 
 _KNOWN: dict[str, ModelClass] = {model.name: model for model in (BENO, Harmonic, GKN, FNO, GNNPDE, MPPDE)}
 

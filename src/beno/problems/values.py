@@ -89,4 +89,4 @@ def _as_tensor(name: str, raw: "Tensor", places: int) -> "Tensor":
 
 
 def _expanded(values: Rows, shape: tuple[int, ...]) -> Rows:
-    return np.broadcast_to(values, shape) if isinstance(values, np.ndarray) else values.expand(shape)
+    return np.broadcast_to(values, shape).copy() if isinstance(values, np.ndarray) else values.expand(shape)

@@ -5,7 +5,6 @@ it is L⁻¹, or an approximation of it.
 """
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
 
 import numpy as np
 
@@ -21,13 +20,14 @@ class Prepared(ABC):
 
     operator: Elliptic
     report: Report  # how the last right-hand side was solved
+    balance_tolerance: float | None = None  # by default that of the right-hand side's precision
 
     def __call__(self, right: RightHandSide) -> Rows:
         """u at the points; of a stack of right-hand sides a stack, of tensors a tensor.
 
         Where walls leave a constant free it is the u of zero mean, and the right-hand side must be in balance.
         """
-        self.operator.require_solvable(right)
+        self.operator.require_solvable(right, self.balance_tolerance)
         return self.operator.without_constant(self.apply(right))
 
     @abstractmethod
@@ -45,7 +45,7 @@ class Prepared(ABC):
 class Solver(ABC):
     """Abstract here, final where it is implemented."""
 
-    name: ClassVar[str]
+    name: str
 
     @abstractmethod
     def prepare(self, operator: Elliptic) -> Prepared:

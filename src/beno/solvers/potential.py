@@ -13,6 +13,7 @@ from beno.geometry.base import DIRECTIONS
 from beno.problems.law import mean_on_face
 from beno.problems.operator import Elliptic
 from beno.problems.right_hand_side import RightHandSide
+from beno.problems.values import Rows, SameRows
 from beno.solvers.base import Prepared, Solver
 from beno.solvers.box import Box, box_of, filled
 
@@ -32,40 +33,51 @@ class SourcePotential:
 
     def __init__(self, operator: Elliptic, solver: Solver | None = None) -> None:
         self.operator = operator
-        self._box: Prepared = (solver or Box()).prepare(box_of(operator))
-
-    def __repr__(self) -> str:
-        return f"SourcePotential({self.operator!r})"
+        self.box: Prepared = (solver or Box()).prepare(box_of(operator))
+        self.read_off = ReadOff.of(operator, self.box.operator)
 
     def __call__(self, f: Float[np.ndarray, "*k n"]) -> Potential:
-        box = self._box.operator.grid
-        source = filled(self.operator.grid, f)
-        flat = source.reshape(*f.shape[:-1], -1)
-        no_values = np.zeros((*f.shape[:-1], len(box.panels)))
-        v = np.asarray(self._box(RightHandSide(flat, no_values)))
-        return self._read_off(v.reshape(source.shape))
+        source = filled(self.operator.grid, f).reshape(*f.shape[:-1], -1)
+        no_values = np.zeros((*f.shape[:-1], len(self.box.operator.domain.panels)))
+        v = np.asarray(self.box(RightHandSide(source, no_values)))
+        return Potential(*self.read_off(v))
 
-    def _read_off(self, v: Float[np.ndarray, "*k N N"]) -> Potential:
-        """What v is at the domain's points, and at its panels what makes the split exact."""
-        domain, h = self.operator.grid, self.operator.grid.spacing
-        panels = domain.panels
-        kappa = self._box.operator.law.at_points(self._box.operator.domain).reshape(domain.mask.shape)
-        i, j = domain.cells[panels.cell].T
-        padded_v, padded_kappa = np.pad(v, [(0, 0)] * (v.ndim - 2) + [(1, 1)] * 2), np.pad(kappa, 1, mode="edge")
-        beyond = (i + 1 + DIRECTIONS[panels.direction, 0], j + 1 + DIRECTIONS[panels.direction, 1])
-        here, there, v_here = kappa[i, j], padded_kappa[beyond], v[..., i, j]
-        on_box = _is_outside_box(beyond, domain.resolution)
-        # What flows through the panel's face in the box: to the next cell, or to the box's own wall.
-        across = padded_v[..., beyond[0], beyond[1]] - v_here
-        flow = np.where(on_box, -2 * here * v_here, mean_on_face(here, there) * across)
-        at_panels = self.operator.law.at_panels(domain)
-        return Potential(
-            at_points=v[..., domain.mask],
-            at_panels=v_here + flow / (2 * at_panels),
-            slope=flow / (at_panels * h),
+
+@dataclass(frozen=True, eq=False)
+class ReadOff:
+    """What a field on the box is at the points of a domain, and at its panels what makes the split exact.
+
+    Through each panel's face flows ``inner v(cell) + outer v(cell beyond)``: to the next cell or through the box.
+    """
+
+    points: Rows
+    cells: Rows
+    beyond: Rows
+    inner: Rows
+    outer: Rows
+    to_value: Rows
+    to_slope: Rows
+
+    @classmethod
+    def of(cls, operator: Elliptic, box: Elliptic) -> "ReadOff":
+        domain, n, h = operator.grid, operator.grid.resolution, operator.grid.spacing
+        panels, kappa = domain.panels, box.law.at_points(box.domain).reshape(domain.mask.shape)
+        cells = domain.cells[panels.cell]
+        beyond = cells + DIRECTIONS[panels.direction]
+        is_inside_box = ((beyond >= 0) & (beyond < n)).all(axis=1)
+        beyond = np.where(is_inside_box[:, None], beyond, cells)
+        here, there = kappa[tuple(cells.T)], kappa[tuple(beyond.T)]
+        across, at_panels = mean_on_face(here, there), operator.law.at_panels(domain)
+        return cls(
+            *(one @ (n, 1) for one in (domain.cells, cells, beyond)),
+            inner=np.where(is_inside_box, -across, -2 * here),
+            outer=np.where(is_inside_box, across, 0.0),
+            to_value=1 / (2 * at_panels),
+            to_slope=1 / (at_panels * h),
         )
 
-
-def _is_outside_box(padded_index: tuple[np.ndarray, np.ndarray], resolution: int) -> np.ndarray:
-    i, j = padded_index
-    return (i == 0) | (j == 0) | (i == resolution + 1) | (j == resolution + 1)
+    def __call__(self, v: SameRows) -> tuple[SameRows, SameRows, SameRows]:
+        """At the points, at the panels, and the outward slope there. Tensors need a read-off of tensors."""
+        inside = v[..., self.cells]
+        flow = self.inner * inside + self.outer * v[..., self.beyond]
+        return v[..., self.points], inside + flow * self.to_value, flow * self.to_slope  # type: ignore[return-value]

@@ -4,7 +4,7 @@ import math
 from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any
 
-from beno.batches.augmentation import Variety
+from beno.batches.augmentation import Augmentation
 from beno.support.errors import BenoError
 
 PRECISIONS = ("32-true", "bf16-mixed")
@@ -61,8 +61,8 @@ class TrainingConfig:
                 raise BenoError(f"{name.replace('_', ' ')} is {getattr(self, name)}; it must not be negative")
 
     @property
-    def variety(self) -> Variety:
-        return Variety(self.symmetries, self.parts, self.points)
+    def augmentation(self) -> Augmentation:
+        return Augmentation(self.symmetries, self.parts, self.points)
 
     def rate(self, epoch: int, step: int = 10**9) -> float:
         """Cosine annealing with warm restarts (Loshchilov & Hutter 2016), by epoch."""

@@ -173,7 +173,7 @@ def _robin_log_measure(
     seen: View, lengths: Float[Tensor, "s p"], alpha: Float[Tensor, "s p"]
 ) -> Float[Tensor, "s m p"]:
     """That of a flux of alpha, whose potential ends where it is absorbed: after 1 / alpha, or at other walls."""
-    alpha = alpha[:, None, :].clamp(min=1e-6)
+    alpha = alpha[:, None, :].clamp(min=torch.finfo(alpha.dtype).tiny)  # 0 where the wall is of another kind
     return torch.log(lengths[:, None] * alpha * torch.log1p(1 / ((alpha + OTHER_WALLS) * seen.distance)) / math.pi)
 
 
