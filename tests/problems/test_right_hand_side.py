@@ -80,3 +80,10 @@ def test_gradients_pass_through_sums_and_multiples():
     right.g.requires_grad_()
     (2 * right - 3 * right).g.sum().backward()
     np.testing.assert_array_equal(right.g.grad, -1)
+
+
+def test_numpy_numbers_multiply_from_either_side():
+    right = some(0, 3)
+    for number in (np.float64(2.0), np.ones(1)[0] * 2):
+        assert_close(number * right, right + right)
+        assert_close(right * number, right + right)

@@ -24,6 +24,8 @@ class RightHandSide:
     f: Rows  # (*k, n), at the points
     g: Rows  # (*k, p), at the panels
 
+    __array_ufunc__ = None  # so that a NumPy number on the left leaves the product to __rmul__
+
     def __post_init__(self) -> None:
         if tuple(self.f.shape[:-1]) != tuple(self.g.shape[:-1]) or self.f.ndim not in (1, 2):
             raise BenoError(
