@@ -6,7 +6,7 @@ them. In training each step selects problems on the host (`Selection`), sends wh
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
@@ -25,16 +25,23 @@ On = Literal["points", "panels"]
 Turn = Literal["place", "vector", "directions", "ends", "kappa"]
 
 
-def column(on: On, linear: bool = False, turn: Turn | None = None) -> Any:
-    """An array of a model's inputs: one row a point or a panel; whether it changes sign with the data, and how it is
-    turned with the domain."""
-    return field(metadata={"on": on, "linear": linear, "turn": turn})
+@dataclass(frozen=True)
+class Column:
+    """An array of a model's inputs: one row a point or a panel."""
+
+    on: On
+    linear: bool = False  # whether it changes sign with the data
+    turn: Turn | None = None  # how it is turned with the domain, if it is
 
 
-def columns_of(inputs: type, is_wanted: Callable[[dict[str, Any]], bool] = lambda about: True) -> tuple[str, ...]:
-    """The names of the arrays that were declared by `column`, or of some of them."""
-    declared = {one.name: dict(one.metadata) for one in fields(inputs) if one.metadata}
-    return tuple(name for name, about in declared.items() if is_wanted(about))
+def column(on: On, linear: bool = False, turn: Turn | None = None) -> Any:  # as dataclasses.field, whatever the type
+    """Declare an array of a dataclass of inputs."""
+    return field(metadata={"column": Column(on, linear, turn)})
+
+
+def columns_of(inputs: type) -> dict[str, Column]:
+    """The arrays that were declared by `column`, by name."""
+    return {one.name: one.metadata["column"] for one in fields(inputs) if "column" in one.metadata}
 
 
 def problem_of(posed: Posed) -> Problem:

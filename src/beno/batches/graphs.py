@@ -6,7 +6,6 @@ never waits for the host.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -140,9 +139,9 @@ class GraphInputs:
         )
 
 
-POINT_COLUMNS = columns_of(GraphInputs, lambda about: about["on"] == "points")
-PANEL_COLUMNS = columns_of(GraphInputs, lambda about: about["on"] == "panels")
-LINEAR_COLUMNS = columns_of(GraphInputs, lambda about: about["linear"])
+POINT_COLUMNS = [name for name, about in columns_of(GraphInputs).items() if about.on == "points"]
+PANEL_COLUMNS = [name for name, about in columns_of(GraphInputs).items() if about.on == "panels"]
+LINEAR_COLUMNS = [name for name, about in columns_of(GraphInputs).items() if about.linear]
 GRAPH_ARRAYS = ("receiver", "sender", "reverse")
 
 
@@ -395,11 +394,11 @@ def _padded_to(batch: GraphBatch, size: BatchSize, points: int, edges: int, pane
     if extra_panels:
         exists = torch.cat([exists, exists.new_zeros(len(exists), extra_panels)], dim=1)
     at_points = {name: getattr(batch, name) for name in POINT_COLUMNS}
-    longer: dict[str, Any] = {n: more_rows(v, extra_points) for n, v in at_points.items() if v is not None}
+    longer = {name: more_rows(values, extra_points) for name, values in at_points.items() if values is not None}
     longer |= {name: more_panels(getattr(batch, name)) for name in PANEL_COLUMNS}
     return replace(
         batch,
-        **longer,
+        **longer,  # type: ignore[arg-type]
         sample=torch.cat([batch.sample, batch.sample.new_full((extra_points,), size.samples - 1)]),
         sample_start=torch.cat([more_rows(start, extra_samples)[: size.samples], start.new_full((1,), size.points)]),
         wiring=Wiring(

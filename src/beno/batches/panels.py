@@ -19,6 +19,7 @@ from beno.batches.base import (
     Feed,
     Posed,
     Selected,
+    Turn,
     as_tensor,
     column,
     columns_of,
@@ -107,6 +108,10 @@ class PanelInputs:
         )
 
 
+COLUMNS = columns_of(PanelInputs)
+ON = {name: about.on for name, about in COLUMNS.items()} | {"has_point": "points", "has_panel": "panels"}
+
+
 def potentials_of(problem: Problem) -> tuple[Potential, Potential]:
     """What takes the source away: f's part of it, and g's, which there is where walls are Neumann's."""
     walls = problem.walls.acting
@@ -179,7 +184,7 @@ class PanelBatches(Batches[PanelBatch]):
         self.device, self.augmentation = torch.device(device), augmentation or Augmentation()
         self.point_counts = np.array([len(one.points) for one in inputs])
         self._panel_counts = np.array([len(one.kind) for one in inputs])
-        names = [name for name in columns_of(PanelInputs) if getattr(inputs[0], name) is not None]
+        names = [name for name in COLUMNS if getattr(inputs[0], name) is not None]
         self._tensors = {name: self._padded([getattr(one, name) for one in inputs]) for name in names}
         self._tensors["has_point"] = self._counted(self.point_counts)
         self._tensors["has_panel"] = self._counted(self._panel_counts)
@@ -215,7 +220,7 @@ class PanelBatches(Batches[PanelBatch]):
         chosen = (np.arange(len(self)) if indices is None else np.asarray(indices)) * (1 + self.augmentation.parts)
         most = {"points": self.point_counts[chosen].max(), "panels": self._panel_counts[chosen].max()}
         rows = self._tensor(chosen)
-        tensors = {name: values[rows, : most[_on(name)]] for name, values in self._tensors.items()}
+        tensors = {name: values[rows, : most[ON[name]]] for name, values in self._tensors.items()}
         is_padded = bool((self._panel_counts[chosen] < most["panels"]).any())
         return PanelBatch(**tensors, is_padded=is_padded, point_counts=tuple(self.point_counts[chosen].tolist()))
 
@@ -245,7 +250,7 @@ class PanelBatches(Batches[PanelBatch]):
         tensors = {}
         for name, values in self._tensors.items():
             rows = values[feed.rows]
-            if _on(name) == "points":
+            if ON[name] == "points":
                 at = feed.points if rows.ndim == 2 else feed.points[..., None].expand(-1, -1, rows.shape[-1])
                 rows = rows.gather(1, at)
             tensors[name] = rows
@@ -254,17 +259,15 @@ class PanelBatches(Batches[PanelBatch]):
             has_point = tensors["has_point"]
             mean = (tensors["u"] * has_point).sum(dim=1, keepdim=True) / has_point.sum(dim=1, keepdim=True)
             tensors["u"] = tensors["u"] - mean * self._is_free[feed.rows, None]
-        for name in columns_of(PanelInputs, lambda about: about["turn"] is not None):
-            tensors[name] = self._turned(name, tensors[name], feed.turns)
-        for name in columns_of(PanelInputs, lambda about: about["linear"]):
-            if name in tensors:
-                values = tensors[name]
-                tensors[name] = values * feed.signs.view(-1, *[1] * (values.ndim - 1))
+        for name, about in COLUMNS.items():
+            if about.turn is not None:
+                tensors[name] = self._turned(tensors[name], about.turn, feed.turns)
+            if about.linear and name in tensors:
+                tensors[name] = tensors[name] * feed.signs.view(-1, *[1] * (tensors[name].ndim - 1))
         is_padded = bool((self._panel_counts < self._panel_counts.max()).any())
         return PanelBatch(**tensors, is_padded=is_padded, point_counts=(feed.points.shape[1],) * len(feed.rows))
 
-    def _turned(self, name: str, values: Tensor, turns: Int[Tensor, " s"]) -> Tensor:
-        how = _TURN[name]
+    def _turned(self, values: Tensor, how: Turn, turns: Int[Tensor, " s"]) -> Tensor:
         if how in ("directions", "ends"):
             return values.gather(2, self._turns[how][turns][:, None, :].expand(-1, values.shape[1], -1))
         move = self._turns["matrix"][turns]
@@ -282,15 +285,6 @@ class PanelBatches(Batches[PanelBatch]):
 
     def _counted(self, counts: Int[np.ndarray, " all"]) -> Tensor:
         return self._tensor(np.arange(counts.max()) < counts[:, None])
-
-
-_TURN = {field.name: field.metadata["turn"] for field in fields(PanelInputs)}
-_ON = {field.name: field.metadata["on"] for field in fields(PanelInputs)}
-_ON |= {"has_point": "points", "has_panel": "panels"}
-
-
-def _on(name: str) -> str:
-    return _ON[name]
 
 
 def _inputs_of(posed: Posed, scales: Scales, parts: int, seed: int) -> list[PanelInputs]:

@@ -1,7 +1,7 @@
 """A linear model on one domain as a matrix: like a factorisation, made once for any number of right-hand sides."""
 
 from dataclasses import fields
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 from beno.batches.panels import PanelBatch, PanelInputs
 from beno.geometry.grid import Domain
 from beno.models.base import LinearModel
+from beno.nn.autograd import Context
 from beno.nn.box_potential import BoxPotential
 from beno.problems.operator import Elliptic
 from beno.problems.right_hand_side import RightHandSide
@@ -33,7 +34,7 @@ class AssembledOperator(Prepared):
 
     balance_tolerance = 1e-4  # relative to the flows involved, which may come in single precision
 
-    def __init__(self, model: LinearModel[Any], operator: Elliptic, half_precision: bool = False) -> None:
+    def __init__(self, model: LinearModel, operator: Elliptic, half_precision: bool = False) -> None:
         self.operator, self.report = operator, Report(model.name)
         walls, device = operator.walls.acting, next(model.parameters()).device
         self._dtype = torch.float32 if device.type == "cuda" else torch.float64
@@ -122,16 +123,20 @@ def _as_tensors(read_off: ReadOff) -> ReadOff:
     return ReadOff(**{field.name: torch.as_tensor(getattr(read_off, field.name)) for field in fields(read_off)})
 
 
+class BoxContext(Context, Protocol):
+    box: Prepared
+
+
 class SymmetricInverse(torch.autograd.Function):
     """v with zero on the walls for a source: its own adjoint, as the scheme is symmetric."""
 
     @staticmethod
-    def forward(ctx: Any, source: Float[Tensor, "k n"], box: Prepared) -> Float[Tensor, "k n"]:
+    def forward(ctx: BoxContext, source: Float[Tensor, "k n"], box: Prepared) -> Float[Tensor, "k n"]:
         ctx.box = box
         return _inverse(box, source)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: BoxContext, *gradients: Tensor) -> tuple[Tensor, None]:
         return _inverse(ctx.box, gradients[0]), None
 
 

@@ -33,10 +33,10 @@ class Header:
     """All that is needed to use the weights, and where they come from."""
 
     model: str
-    config: dict[str, Any]  # plain values: the model's own configuration makes sense of them
+    config: dict[str, object]  # plain values: the model's own configuration makes sense of them
     scales: Scales
     data: Metadata
-    training: dict[str, Any] = field(default_factory=dict)
+    training: dict[str, object] = field(default_factory=dict)
     epoch: int = 0  # how many were done
     validation_loss: float = float("inf")
     beno_version: str = __version__
@@ -91,7 +91,7 @@ def load_header(path: Path) -> Header:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
+def _opened(path: Path) -> Iterator[Any]:  # safetensors has no type for it
     if not path.is_file():
         raise BenoError(f"{path} is not a checkpoint file")
     try:

@@ -30,7 +30,7 @@ NOT_FINITE = "the operator's answer is not finite: f or g is too large for singl
 
 class LearnedOperator(Solver):
     def __init__(self, header: Header, model: Model, device: torch.device | str = "cpu") -> None:
-        self.header, self.name, self.device = header, header.model, torch.device(device)
+        self.header, self.device = header, torch.device(device)
         self.model = model.to(self.device).eval()
 
     @classmethod
@@ -46,6 +46,10 @@ class LearnedOperator(Solver):
     def __repr__(self) -> str:
         trained = self.header.data
         return f"LearnedOperator({self.name}, trained for {trained.equation} with {self.problem_class.walls})"
+
+    @property
+    def name(self) -> str:
+        return self.header.model
 
     @property
     def problem_class(self) -> ProblemClass:

@@ -14,7 +14,6 @@ once for every node instead of once for every edge: see `KernelSum`.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -27,6 +26,7 @@ from beno.batches.graphs import GraphBatch, GraphBatches, GraphKind
 from beno.datasets.scales import Scales
 from beno.models.base import Model
 from beno.models.nodes import NodeConfig, node_features
+from beno.nn.autograd import Context, Gradients
 from beno.nn.segments import Slots, over_neighbours, to_edges
 from beno.support.errors import BenoError
 
@@ -108,13 +108,13 @@ class KernelSum(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, hidden: Float[Tensor, "n most k"], sent: Float[Tensor, "n most c"], matrix: Float[Tensor, "o kc"]
+        ctx: Context, hidden: Float[Tensor, "n most k"], sent: Float[Tensor, "n most c"], matrix: Float[Tensor, "o kc"]
     ) -> Float[Tensor, "n o"]:
         ctx.save_for_backward(hidden, sent, matrix)
         return torch.cat([_sums(hidden[here], sent[here]).flatten(1) @ matrix.T for here in _pieces(hidden)])
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
+    def backward(ctx: Context, *gradients: Tensor) -> Gradients:
         hidden, sent, matrix = ctx.saved_tensors
         gradient = gradients[0].to(hidden.dtype)
         to_hidden, to_sent = torch.empty_like(hidden), torch.empty_like(sent)

@@ -7,12 +7,13 @@ moves are gathers or sums over consecutive rows: fast, and the same to the bit e
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
-from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
+
+from beno.nn.autograd import Context, Gradients
 
 
 @cache
@@ -96,7 +97,7 @@ def _rows_of(
 class _ToEdges(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any,
+        ctx: Context,
         at_receiver: Tensor,
         at_sender: Tensor,
         receiver: Tensor,
@@ -111,7 +112,7 @@ class _ToEdges(torch.autograd.Function):
         return at_receiver.index_select(0, receiver) + at_sender.index_select(0, sender)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
+    def backward(ctx: Context, *gradients: Tensor) -> Gradients:
         (gradient,) = gradients
         reverse, start = ctx.saved_tensors
         to_receiver = sum_over_segments(gradient, start)
@@ -121,12 +122,12 @@ class _ToEdges(torch.autograd.Function):
 
 class _ToSegments(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, values: Tensor, receiver: Tensor, start: Tensor) -> Tensor:
+    def forward(ctx: Context, values: Tensor, receiver: Tensor, start: Tensor) -> Tensor:
         ctx.save_for_backward(receiver)
         return sum_over_segments(values, start)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
+    def backward(ctx: Context, *gradients: Tensor) -> Gradients:
         (receiver,) = ctx.saved_tensors
         return _rows_of(gradients[0], receiver), None, None
 
@@ -145,12 +146,12 @@ def to_nodes(values: Float[Tensor, "e c"], wiring: Wiring) -> Float[Tensor, "n c
 
 class _ActivatedToNodes(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, values: Tensor, receiver: Tensor, start: Tensor) -> Tensor:
+    def forward(ctx: Context, values: Tensor, receiver: Tensor, start: Tensor) -> Tensor:
         ctx.save_for_backward(values, receiver)
         return sum_over_segments(values, start, activate=True)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
+    def backward(ctx: Context, *gradients: Tensor) -> Gradients:
         values, receiver = ctx.saved_tensors
         kernels = _kernels_for(values)
         if kernels is not None:
@@ -199,35 +200,38 @@ class Slots:
 
 class _Filled(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, values: Tensor, edge: Tensor, place: Tensor) -> Tensor:
+    def forward(ctx: Context, values: Tensor, edge: Tensor, place: Tensor) -> Tensor:
         ctx.save_for_backward(place)
         return _rows_of(values, edge, some_missing=True)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
-        return _rows_of(gradients[0], *ctx.saved_tensors), None, None
+    def backward(ctx: Context, *gradients: Tensor) -> Gradients:
+        (place,) = ctx.saved_tensors
+        return _rows_of(gradients[0], place), None, None
 
 
 class _FilledFromSenders(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, nodes: Tensor, sender: Tensor, place_of_reverse: Tensor, start: Tensor) -> Tensor:
+    def forward(ctx: Context, nodes: Tensor, sender: Tensor, place_of_reverse: Tensor, start: Tensor) -> Tensor:
         ctx.save_for_backward(start, place_of_reverse)
         return _rows_of(nodes, sender, some_missing=True)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
-        return sum_over_segments(gradients[0], *ctx.saved_tensors), None, None, None
+    def backward(ctx: Context, *gradients: Tensor) -> Gradients:
+        start, place_of_reverse = ctx.saved_tensors
+        return sum_over_segments(gradients[0], start, place_of_reverse), None, None, None
 
 
 class _OverNeighbours(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, nodes: Tensor, weight: Tensor | None, sender: Tensor, start: Tensor) -> Tensor:
+    def forward(ctx: Context, nodes: Tensor, weight: Tensor | None, sender: Tensor, start: Tensor) -> Tensor:
         ctx.save_for_backward(start, sender, weight)
         return sum_over_segments(nodes, start, sender, weight)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
-        return sum_over_segments(gradients[0], *ctx.saved_tensors), None, None, None
+    def backward(ctx: Context, *gradients: Tensor) -> Gradients:
+        start, sender, weight = ctx.saved_tensors
+        return sum_over_segments(gradients[0], start, sender, weight), None, None, None
 
 
 def over_neighbours(
@@ -247,12 +251,12 @@ def gathered(
 
 class _Spread(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, values: Tensor, segment: Tensor, start: Tensor) -> Tensor:
+    def forward(ctx: Context, values: Tensor, segment: Tensor, start: Tensor) -> Tensor:
         ctx.save_for_backward(start)
         return _rows_of(values, segment)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
+    def backward(ctx: Context, *gradients: Tensor) -> Gradients:
         (start,) = ctx.saved_tensors
         return sum_over_segments(gradients[0], start), None, None
 

@@ -45,7 +45,10 @@ class Prepared(ABC):
 class Solver(ABC):
     """Abstract here, final where it is implemented."""
 
-    name: str
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What reports and tables call it."""
 
     @abstractmethod
     def prepare(self, operator: Elliptic) -> Prepared:

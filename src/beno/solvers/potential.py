@@ -69,7 +69,9 @@ class ReadOff:
         here, there = kappa[tuple(cells.T)], kappa[tuple(beyond.T)]
         across, at_panels = mean_on_face(here, there), operator.law.at_panels(domain)
         return cls(
-            *(one @ (n, 1) for one in (domain.cells, cells, beyond)),
+            points=domain.cells @ (n, 1),
+            cells=cells @ (n, 1),
+            beyond=beyond @ (n, 1),
             inner=np.where(is_inside_box, -across, -2 * here),
             outer=np.where(is_inside_box, across, 0.0),
             to_value=1 / (2 * at_panels),

@@ -61,7 +61,8 @@ class Beginning:
 def _as_begun(folder: RunFolder, config: TrainingConfig) -> tuple[TrainingConfig, Header | None]:
     """The run's own start and header, if it once started from trained weights. Those are not needed again."""
     header = checkpoints.load_header(folder.state)
-    start = header.training.get("start")
+    started_from = header.training.get("start")
+    start = None if started_from is None else str(started_from)
     if start is None and config.start is not None:
         raise BenoError(f"{folder.path} was begun with random weights, not with those of {config.start}")
     return replace(config, start=start), header if start is not None else None

@@ -3,12 +3,14 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
+from beno.batches.base import Feed
 from beno.support.errors import BenoError
+
+Update = Callable[[Feed, Tensor], Tensor]  # with the scale of each sample, to the loss
 
 WARM_UP_STEPS = 3
 LARGEST_DIFFERENCE = 0.01  # between the losses of a replayed step and a plain one, which differ by rounding
@@ -18,7 +20,7 @@ class CapturedStep:
     """Replays ``update`` on feeds of one size, with the rate and the scale as they are at each call."""
 
     def __init__(
-        self, update: Callable[[Any, Tensor], Tensor], optimizer: Any, rate: Tensor, feed: Any, samples: int
+        self, update: Update, optimizer: torch.optim.Optimizer, rate: Tensor, feed: Feed, samples: int
     ) -> None:
         self._feed = feed
         self._scale = torch.full((samples,), 1 / samples, device=rate.device)
@@ -51,10 +53,10 @@ class CapturedStep:
                 tensor.zero_() if kept is None else tensor.copy_(kept)
         rate.copy_(kept_rate)
 
-    def fits(self, feed: Any) -> bool:
+    def fits(self, feed: Feed) -> bool:
         return [tensor.shape for tensor in tensors_of(feed)] == [tensor.shape for tensor in tensors_of(self._feed)]
 
-    def __call__(self, feed: Any, scale: Tensor) -> Tensor:
+    def __call__(self, feed: Feed, scale: Tensor) -> Tensor:
         for old, new in zip(tensors_of(self._feed), tensors_of(feed), strict=True):
             old.copy_(new)
         self._scale.copy_(scale)
@@ -62,9 +64,9 @@ class CapturedStep:
         return self._loss.clone()
 
 
-def tensors_of(feed: Any) -> Iterator[Tensor]:
+def tensors_of(feed: object) -> Iterator[Tensor]:
     """All tensors in a dataclass and in those within it, always in the same order."""
-    for field in fields(feed):
+    for field in fields(feed):  # type: ignore[arg-type]
         value = getattr(feed, field.name)
         if isinstance(value, Tensor):
             yield value

@@ -1,8 +1,8 @@
 """How to train: what a run is told, and the ways that proved themselves."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, is_dataclass
-from typing import Any
 
 from beno.batches.augmentation import Augmentation
 from beno.support.errors import BenoError
@@ -107,22 +107,21 @@ PRESETS = {
 }
 
 
-def difference(stored: Any, given: Any) -> str:
+def difference(stored: object, given: object) -> str:
     """What two settings, or sets of them, differ in."""
-    if is_dataclass(stored) and is_dataclass(given):
-        stored, given = asdict(stored), asdict(given)  # type: ignore[arg-type]
+    stored, given = (asdict(one) if is_dataclass(one) else one for one in (stored, given))  # type: ignore[arg-type]
     if not isinstance(stored, dict) or not isinstance(given, dict):
         return f"{stored}, where {given} is asked for"
     names = [name for name in {**stored, **given} if stored.get(name) != given.get(name)]
     return ", ".join(_named(name, stored.get(name), given.get(name)) for name in names)
 
 
-def _named(name: str, stored: Any, given: Any) -> str:
+def _named(name: str, stored: object, given: object) -> str:
     sets = isinstance(stored, dict) and isinstance(given, dict)
     return f"{name}: {difference(stored, given)}" if sets else f"{name} {difference(stored, given)}"
 
 
-def fixed(training: dict[str, Any]) -> dict[str, Any]:
+def fixed(training: Mapping[str, object]) -> dict[str, object]:
     """What may not change in the middle of a run. What an older version could not choose yet was the default."""
     may_change = ("epochs", "checkpoint_every", "captured", "precision")
     return {n: value for n, value in {**asdict(TrainingConfig()), **training}.items() if n not in may_change}

@@ -94,7 +94,7 @@ def _seconds_of(state: Path, tensors: dict[str, Tensor]) -> float:
     return float(tensors["seconds"])
 
 
-def read_log(folder: Path) -> list[dict[str, Any]]:
+def read_log(folder: Path) -> list[dict[str, Any]]:  # as JSON has it
     """What is logged of each epoch; a run that was killed may have left half a line at the end."""
     log = folder / LOG
     try:

@@ -13,6 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from beno.nn.autograd import Context, Gradients
 from beno.nn.triton.rows import segment_sum, silu, slope
 
 # Rows that a program works on at a time, and its warps.
@@ -190,7 +191,7 @@ class FusedNorm(torch.autograd.Function):
     """A layer norm with a gain and a shift a branch, added to what it is an update of."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, gain: Tensor, shift: Tensor, residual: Tensor | None) -> Tensor:
+    def forward(ctx: Context, x: Tensor, gain: Tensor, shift: Tensor, residual: Tensor | None) -> Tensor:
         branches, _, width = gain.shape
         rows = len(x) // branches
         block, warps = NORM_TILE
@@ -205,7 +206,7 @@ class FusedNorm(torch.autograd.Function):
         return y
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
+    def backward(ctx: Context, *gradients: Tensor) -> Gradients:
         x, gain = ctx.saved_tensors
         dy = gradients[0].contiguous()
         branches, _, width = gain.shape
@@ -271,7 +272,7 @@ def _backward(
 class FusedLinear(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, x1: Tensor, w1: Tensor, x2: Tensor | None, w2: Tensor | None, bias: Tensor | None,
+        ctx: Context, x1: Tensor, w1: Tensor, x2: Tensor | None, w2: Tensor | None, bias: Tensor | None,
         a: Tensor | None, c: Tensor | None, wiring: Any, activate: bool, dtype: torch.dtype,
     ) -> Tensor:  # fmt: skip
         x1, w1, x2, w2, bias, a, c = (
@@ -283,7 +284,7 @@ class FusedLinear(torch.autograd.Function):
         return _forward(x1, w1, x2, w2, bias, gathered, activate)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
+    def backward(ctx: Context, *gradients: Tensor) -> Gradients:
         x1, w1, x2, w2 = ctx.saved_tensors
         dy = gradients[0].to(x1.dtype).contiguous()
         wants = ctx.needs_input_grad

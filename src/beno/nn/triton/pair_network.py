@@ -4,12 +4,12 @@ The hidden layers never leave the chip; the backward pass computes them again. S
 corrections are in memory, where plain layers would keep some four hundred numbers.
 """
 
-from typing import Any
-
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+
+from beno.nn.autograd import Context, Gradients
 
 # Places and panels that one program works on at a time, and its warps: the fastest of seven on an H200.
 TILE, BACKWARD_TILE = (2, 32, 4), (4, 16, 4)
@@ -147,7 +147,7 @@ class FusedPair(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, features: Tensor, from_point: Tensor, from_panel: Tensor, first: Tensor, second: Tensor,
+        ctx: Context, features: Tensor, from_point: Tensor, from_panel: Tensor, first: Tensor, second: Tensor,
         second_bias: Tensor, last: Tensor, last_bias: Tensor,
     ) -> Tensor:  # fmt: skip
         samples, points, panels, _ = features.shape
@@ -164,7 +164,7 @@ class FusedPair(torch.autograd.Function):
         return out
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
+    def backward(ctx: Context, *gradients: Tensor) -> Gradients:
         inputs = ctx.saved_tensors
         features, last = inputs[0], inputs[-1]
         samples, points, panels, count = features.shape
@@ -173,7 +173,7 @@ class FusedPair(torch.autograd.Function):
         a, b, warps = BACKWARD_TILE
         programs = triton.cdiv(points, a), samples
         many = programs[0] * programs[1]
-        new: dict[str, Any] = {"dtype": torch.float32, "device": features.device}
+        new = {"dtype": torch.float32, "device": features.device}
         d_point = torch.empty(samples, points, hidden, **new)
         d_panel = torch.zeros(samples, panels, hidden, **new)
         shares = [

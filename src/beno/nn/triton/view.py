@@ -4,7 +4,6 @@ It says the same as the reference in `nn.pairs`, to which tests hold it.
 """
 
 import math
-from typing import Any
 
 import torch
 import triton
@@ -207,7 +206,7 @@ def fused_view(
     samples, count_places, _ = places.shape
     count_panels = centres.shape[1]
     shape = (samples, count_places, count_panels)
-    new: dict[str, Any] = {"dtype": torch.float32, "device": places.device}
+    new = {"dtype": torch.float32, "device": places.device}
     features = torch.empty(*shape, FEATURES, dtype=torch.bfloat16 if half else torch.float32, device=places.device)
     log_measure = torch.empty(shape, **new)
     empty = torch.empty(0, **new)

@@ -1,0 +1,15 @@
+"""What PyTorch hands to the two passes of a function of our own."""
+
+from typing import Protocol
+
+from torch import Tensor
+
+Gradients = Tensor | None | tuple[Tensor | None, ...]
+
+
+class Context(Protocol):
+    """Kept from the forward pass for the backward one."""
+
+    saved_tensors: tuple[Tensor, ...]
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None: ...
