@@ -1,9 +1,8 @@
 """An open dataset: a sequence of solutions, each read from disk when it is asked for."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 import h5py
 import numpy as np
@@ -13,7 +12,7 @@ from beno.datasets.hdf5 import FIELD_AT, FORMAT, GROUPS, VERSION, Block
 from beno.datasets.metadata import Metadata
 from beno.datasets.records import Record
 from beno.datasets.splits import SPLITS
-from beno.problems.fields import FIELDS, Field
+from beno.problems.fields import BY_NAME, FIELDS, Field
 from beno.problems.law import LAWS
 from beno.problems.solution import Solution
 from beno.problems.walls import Kind
@@ -48,11 +47,11 @@ class Dataset:
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._file.close()
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, Path]:
         """A process that it is sent to opens the file for itself."""
         return {"path": self.path}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, Path]) -> None:
         self.__init__(state["path"])  # type: ignore[misc]
 
     def __repr__(self) -> str:
@@ -74,6 +73,17 @@ class Dataset:
         except BenoError as error:
             raise BenoError(f"{self.path}, sample {index}: {error}; `beno data check` says more") from error
 
+    def __getitems__(self, indices: Sequence[int]) -> list[dict[str, np.ndarray]]:
+        """What PyTorch's `DataLoader` asks for: solutions as arrays by the names in `problems.fields`, padded with zeros
+        to the longest of them, which it can stack. ``has_point`` and ``has_panel`` say what is not padding."""
+        records = [Record.of(self[int(index)]).values for index in indices]
+        longest = {on: max(len(record[name]) for record in records) for on, name in (("points", "u"), ("panels", "g"))}
+        padded = [{name: _padded(v, longest[BY_NAME[name].on]) for name, v in record.items()} for record in records]
+        for record, arrays in zip(records, padded, strict=True):
+            arrays["has_point"] = np.arange(longest["points"]) < len(record["u"])
+            arrays["has_panel"] = np.arange(longest["panels"]) < len(record["g"])
+        return padded
+
     def indices(self, split: str) -> np.ndarray:
         return np.flatnonzero(self.split_number == SPLITS.index(split))
 
@@ -84,9 +94,12 @@ class Dataset:
         arrays = self._read(index, index + 1)
         return Record(self.metadata.resolution, {FIELD_AT[place].name: array for place, array in arrays.items()})
 
+    def records(self) -> Iterator[Record]:
+        return (self.record(index) for index in range(len(self)))
+
     def block(self, start: int, stop: int) -> Block:
-        counts = {group: np.diff(offsets[start : stop + 1]) for group, offsets in self._start.items()}
-        return Block(self._read(start, stop), points=counts["points"], panels=counts["panels"])
+        points, panels = (np.diff(self._start[group][start : stop + 1]) for group in GROUPS)
+        return Block(self._read(start, stop), points, panels)
 
     def _read(self, start: int, stop: int) -> dict[str, np.ndarray]:
         """The arrays of some samples on end, by their places."""
@@ -141,12 +154,19 @@ class Dataset:
         return offsets
 
     @staticmethod
-    def _require_fit(field: Field, stored: Any, rows: int) -> None:
+    def _require_fit(field: Field, stored: object, rows: int) -> None:
         name = f"{field.on}/{field.stored_as}"
         if not isinstance(stored, h5py.Dataset) or stored.shape[:1] != (rows,):
             raise ValueError(f"{name} is missing or does not have {rows} rows")
         if stored.shape[1:] != field.columns or stored.dtype.kind != np.dtype(field.dtype).kind:
             raise ValueError(f"{name} has the wrong type or number of columns")
+
+
+def _padded(values: np.ndarray, rows: int) -> np.ndarray:
+    """In single precision, as networks take it."""
+    longer = np.zeros((rows, *values.shape[1:]), dtype=np.float32 if values.dtype.kind == "f" else np.int64)
+    longer[: len(values)] = values
+    return longer
 
 
 def _open(path: Path) -> h5py.File:

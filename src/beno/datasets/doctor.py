@@ -287,7 +287,7 @@ def _faces_without_cell(record: Record) -> int:
 
 
 def _half_steps(centres: Float[np.ndarray, "p 2"], resolution: int) -> set[tuple[int, int]]:
-    return {(i, j) for i, j in np.rint(2 * resolution * centres).astype(int).tolist()}
+    return {(i, j) for i, j in np.rint(2 * resolution * np.clip(centres, -1.0, 2.0)).astype(int).tolist()}
 
 
 def _misfit_by_direction(

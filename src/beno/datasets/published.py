@@ -124,7 +124,7 @@ def _sample(
 
 def _fill_between_walls(centres: Float[np.ndarray, "p 2"], resolution: int, where: str) -> Bool[np.ndarray, "n n"]:
     """The cells that the faces enclose: walking along x, every wall that faces x toggles inside and outside."""
-    scaled = centres * resolution
+    scaled = np.clip(centres, -1.0, 2.0) * resolution
     faces_x = np.isclose(scaled[:, 0], np.rint(scaled[:, 0]), atol=1e-3)
     walls = np.rint(scaled[faces_x, 0]).astype(int)
     rows = np.floor(scaled[faces_x, 1]).astype(int)

@@ -40,7 +40,7 @@ class Record:
     def domain(self) -> Domain:
         """The cells that the points say are inside."""
         mask = np.zeros((self.resolution, self.resolution), dtype=bool)
-        cells = np.floor(self["points"] * self.resolution).astype(int)
+        cells = np.floor(np.clip(self["points"], -1.0, 2.0) * self.resolution).astype(int)
         if cells.size and (cells.min() < 0 or cells.max() > self.resolution):
             raise BenoError("its points lie outside the unit square")
         mask[tuple(np.minimum(cells, self.resolution - 1).T)] = True  # the square's far sides belong to it
