@@ -5,8 +5,9 @@ import pytest
 
 from beno.geometry.grid import Domain
 from beno.nn.half_plane import ROWS, dirichlet_correction, mean_log_kernel, neumann_correction, subtended_angle
-from beno.problems.problem import Kind, poisson
-from beno.solvers.finite_volumes import solve
+from beno.problems.problem import poisson
+from beno.problems.walls import Kind
+from beno.solvers.multigrid import Multigrid
 
 SIDE, NEAR = 256, 8
 AWAY, ALONG = (np.arange(NEAR) + 0.5)[:, None], np.arange(NEAR + 1.0)[None, :]
@@ -18,17 +19,17 @@ def response_to_one_panel(kind_of_floor):
     floor = domain.panels.centres[:, 1] == 0
     middle = floor & (np.abs(domain.panels.centres[:, 0] - (SIDE / 2 + 0.5) / SIDE) < 1e-9)
     kind = np.where(floor, kind_of_floor, Kind.DIRICHLET)
-    u = solve(poisson(domain, g=middle.astype(float), kind=kind)).u.reshape(SIDE, SIDE)
+    u = Multigrid().solve(poisson(domain, g=middle.astype(float), kind=kind)).u.reshape(SIDE, SIDE)
     return u[SIDE // 2 : SIDE // 2 + NEAR + 1, :NEAR].T
 
 
-def test_the_measure_of_a_panel():
+def test_the_measure_of_a_panel_is_the_schemes():
     kernel = np.exp(dirichlet_correction())[:NEAR, : NEAR + 1] * subtended_angle(AWAY, ALONG) / np.pi
     np.testing.assert_allclose(response_to_one_panel(Kind.DIRICHLET), kernel, rtol=5e-3)
     assert np.abs(dirichlet_correction()).max() > 0.15, "the straight wall's angle alone is this far off"
 
 
-def test_the_potential_of_a_flux():
+def test_the_potential_of_a_flux_is_the_schemes():
     kernel = neumann_correction()[:NEAR, : NEAR + 1] + mean_log_kernel(AWAY, ALONG)
     response = response_to_one_panel(Kind.NEUMANN) * SIDE  # g is a slope, over a panel of length 1 / SIDE
     difference = response - kernel  # the walls far away add what is nearly a constant

@@ -13,12 +13,12 @@ from beno.nn.segments import (
     to_edges,
     to_nodes,
 )
-from tests.learning import cohort_of, samples_of
+from tests.learning import batches_of, solutions_of
 
 
 @pytest.fixture(scope="module")
 def wiring():
-    return cohort_of(samples_of(2)).batch().wiring
+    return batches_of(solutions_of(2)).batch().wiring
 
 
 def test_to_nodes_and_to_edges_are_what_loops_would_do(wiring):
@@ -31,7 +31,7 @@ def test_to_nodes_and_to_edges_are_what_loops_would_do(wiring):
     )
 
 
-def test_gradients_against_finite_differences(wiring):
+def test_gradients_are_those_of_finite_differences(wiring):
     nodes, edges = len(wiring.start) - 1, len(wiring.receiver)
     a, c = (torch.randn(nodes, 1, dtype=torch.float64, requires_grad=True) for _ in range(2))
     weight = torch.randn(edges, 1, dtype=torch.float64)
@@ -46,7 +46,7 @@ def test_gradients_against_finite_differences(wiring):
     assert torch.autograd.gradcheck(lambda v: spread(v, segment, start) ** 2, (values,))
 
 
-def test_weighted_neighbours(wiring):
+def test_a_weighted_sum_over_neighbours_is_what_a_loop_would_do(wiring):
     nodes, edges = len(wiring.start) - 1, len(wiring.receiver)
     values = torch.randn(nodes, 2, dtype=torch.float64, requires_grad=True)
     weight = torch.randn(edges, 1, dtype=torch.float64)
@@ -60,7 +60,7 @@ def test_weighted_neighbours(wiring):
         )
 
 
-def test_edges_as_a_rectangle(wiring):
+def test_slots_hold_what_belongs_to_each_nodes_edges(wiring):
     """What edges have, or their senders, added up over a node's slots is what is added up over its edges."""
     nodes, edges = len(wiring.start) - 1, len(wiring.receiver)
     degree = wiring.start.diff()
@@ -78,7 +78,7 @@ def test_edges_as_a_rectangle(wiring):
 
 
 @pytest.mark.parametrize(("dtype", "close"), [(torch.float32, 1e-6), (torch.bfloat16, 2e-2)])
-def test_what_is_activated_as_it_is_added_up(wiring, dtype, close):
+def test_activating_while_adding_up_is_activating_before_it(wiring, dtype, close):
     exact = torch.randn(len(wiring.receiver), 4, requires_grad=True)
     rounded = exact.detach().to(dtype).requires_grad_()
     ours, theirs = activated_to_nodes(rounded, wiring), to_nodes(torch.nn.functional.silu(exact), wiring)

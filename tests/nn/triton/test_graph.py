@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from beno.nn.branch import BranchLinear
 from beno.nn.segments import to_edges
-from tests.learning import cohort_of, samples_of
+from tests.learning import batches_of, solutions_of
 
 pytest.importorskip("triton", reason="Triton is not installed")
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
@@ -33,9 +33,9 @@ def worst(ours, theirs):
 @pytest.mark.parametrize("second", [False, True])
 @pytest.mark.parametrize("gather", [False, True])
 @pytest.mark.parametrize("activate", [False, True])
-def test_a_fused_layer_and_its_gradients(dtype, second, gather, activate):
+def test_a_fused_layer_and_its_gradients_are_the_plain_ones(dtype, second, gather, activate):
     torch.manual_seed(0)
-    wiring = cohort_of(samples_of(1)).batch().wiring.repeat(2)
+    wiring = batches_of(solutions_of(1)).batch().wiring.repeat(2)
     for name in ("receiver", "sender", "reverse", "start"):
         setattr(wiring, name, getattr(wiring, name).to(DEVICE))
     edges, nodes = len(wiring.receiver), len(wiring.start) - 1
@@ -61,7 +61,7 @@ def test_a_fused_layer_and_its_gradients(dtype, second, gather, activate):
 
 
 @pytest.mark.parametrize("residual", [False, True])
-def test_a_fused_norm_and_its_gradients(residual):
+def test_a_fused_norm_and_its_gradients_are_the_plain_ones(residual):
     torch.manual_seed(0)
     x, gain, shift, other = random(2 * 150, 32), random(2, 1, 32), random(2, 1, 32), random(2 * 150, 32)
     ours = fused.FusedNorm.apply(x, gain, shift, other if residual else None)
@@ -75,16 +75,16 @@ def test_a_fused_norm_and_its_gradients(residual):
     assert worst([ours, *gradients], [theirs, *expected]) < 1e-4
 
 
-def test_a_weighted_sum_over_neighbours():
+def test_a_weighted_sum_over_neighbours_is_the_plain_one():
     torch.manual_seed(0)
-    wiring = cohort_of(samples_of(1)).batch().wiring
+    wiring = batches_of(solutions_of(1)).batch().wiring
     start, sender = wiring.start.to(DEVICE), wiring.sender.to(DEVICE)
     values, weight = random(len(start) - 1, 32).detach(), random(len(sender), 1).detach()
     expected = torch.zeros_like(values).index_add(0, wiring.receiver.to(DEVICE), weight * values[sender])
     assert worst([fused_rows.segment_sum(values, start, sender, weight)], [expected]) < 1e-5
 
 
-def test_rows_gathered_from_one_place_or_two():
+def test_rows_are_gathered_from_one_place_or_two():
     torch.manual_seed(0)
     a, c, x = (torch.randn(50, 16, device=DEVICE) for _ in range(3))
     here, there = (torch.randint(-1, 50, (50,), device=DEVICE) for _ in range(2))

@@ -5,12 +5,14 @@ import os
 import pytest
 import torch
 
-from beno.batches.panels import DenseCohort
+from beno.batches.panels import PanelBatches
 from beno.datasets.scales import Scales
-from beno.models.harmonic.model import Frame, Harmonic, HarmonicConfig
+from beno.models.harmonic.config import HarmonicConfig
+from beno.models.harmonic.frame import Frame
+from beno.models.harmonic.pair_network import PairNetwork
 from beno.nn.pairs import view
-from beno.problems.problem import Kind
-from tests.learning import sample_with_hole, samples_of
+from beno.problems.walls import Kind
+from tests.learning import solution_with_hole, solutions_of
 
 pytest.importorskip("triton", reason="Triton is not installed")
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
@@ -25,10 +27,10 @@ DEVICE = "cpu" if INTERPRETED else "cuda"
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("boundary", ["dirichlet", "neumann", "mixed"])
 @pytest.mark.parametrize("places", ["points", "centres"])
-def test_the_view(boundary, places, count):
-    samples = samples_of(count, boundary=boundary, resolution=12)
-    samples += [sample_with_hole(12)] if boundary == "dirichlet" and count > 1 else []
-    batch = DenseCohort.of(samples, Scales(), DEVICE).batch()
+def test_the_fused_view_is_the_plain_one(boundary, places, count):
+    solutions = solutions_of(count, boundary=boundary, resolution=12)
+    solutions += [solution_with_hole(12)] if boundary == "dirichlet" and count > 1 else []
+    batch = PanelBatches.of(solutions, Scales(), DEVICE).batch()
     frame, is_flux = Frame(batch), batch.kind == Kind.NEUMANN
     arguments = (getattr(frame, places), frame.centres, batch.normals, frame.lengths, frame.ends, is_flux)
     ours = fused_view(*arguments, with_flux=True, with_distance=True, half=False)
@@ -42,10 +44,10 @@ def test_the_view(boundary, places, count):
 
 
 @pytest.mark.parametrize("boundary, coefficient", [("dirichlet", False), ("neumann", False), ("mixed", True)])
-def test_the_pair_network_and_its_gradients(boundary, coefficient):
+def test_the_fused_pair_network_and_its_gradients_are_the_plain_ones(boundary, coefficient):
     torch.manual_seed(0)
     config = HarmonicConfig(width=16, heads=2, pair_width=32, rank=4, boundary=boundary, coefficient=coefficient)
-    pair = Harmonic(config).pair.to(DEVICE)
+    pair = PairNetwork(config).to(DEVICE)
     for parameter in pair.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
     points = torch.randn(2, 13, 16, device=DEVICE, requires_grad=True)
@@ -63,7 +65,7 @@ def test_the_pair_network_and_its_gradients(boundary, coefficient):
         assert (ours - theirs).abs().max() < 1e-2 * theirs.abs().max()
 
 
-def test_a_layer_norm_and_its_gradients():
+def test_a_fused_layer_norm_and_its_gradients_are_the_plain_ones():
     torch.manual_seed(0)
     norm = torch.nn.LayerNorm(32).to(DEVICE)
     torch.nn.init.normal_(norm.weight)
