@@ -74,8 +74,8 @@ class Dataset:
             raise BenoError(f"{self.path}, sample {index}: {error}; `beno data check` says more") from error
 
     def __getitems__(self, indices: Sequence[int]) -> list[dict[str, np.ndarray]]:
-        """What PyTorch's `DataLoader` asks for: solutions as arrays by the names in `problems.fields`, padded with zeros
-        to the longest of them, which it can stack. ``has_point`` and ``has_panel`` say what is not padding."""
+        """What PyTorch's `DataLoader` asks for, so that it can stack them: the arrays of solutions by the names in
+        `problems.fields`, padded with zeros to the longest. ``has_point`` and ``has_panel`` say what is not padding."""
         records = [Record.of(self[int(index)]).values for index in indices]
         longest = {on: max(len(record[name]) for record in records) for on, name in (("points", "u"), ("panels", "g"))}
         padded = [{name: _padded(v, longest[BY_NAME[name].on]) for name, v in record.items()} for record in records]

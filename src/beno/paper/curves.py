@@ -57,7 +57,7 @@ class Curves:
         except Damaged as error:
             raise BenoError(f"{path} is damaged: {error}; {REMEDY}") from error
 
-    def write(self, training: Training, records: Sequence[Mapping[str, float | None]], trained: Trained) -> None:
+    def write(self, training: Training, records: Sequence[Mapping[str, int | float | None]], trained: Trained) -> None:
         """From the log of a training; not if it says nothing, nor in the place of a training that came further."""
         looked = [record for record in records if record.get("validation_relative_l2") is not None]
         kept = self.read(training) if looked else None

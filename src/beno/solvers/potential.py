@@ -36,6 +36,9 @@ class SourcePotential:
         self.box: Prepared = (solver or Box()).prepare(box_of(operator))
         self.read_off = ReadOff.of(operator, self.box.operator)
 
+    def __repr__(self) -> str:
+        return f"SourcePotential({self.operator!r})"
+
     def __call__(self, f: Float[np.ndarray, "*k n"]) -> Potential:
         source = filled(self.operator.grid, f).reshape(*f.shape[:-1], -1)
         no_values = np.zeros((*f.shape[:-1], len(self.box.operator.domain.panels)))
@@ -43,7 +46,7 @@ class SourcePotential:
         return Potential(*self.read_off(v))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ReadOff:
     """What a field on the box is at the points of a domain, and at its panels what makes the split exact.
 
@@ -57,6 +60,9 @@ class ReadOff:
     outer: Rows
     to_value: Rows
     to_slope: Rows
+
+    def __repr__(self) -> str:
+        return f"ReadOff({len(self.points)} points, {len(self.cells)} panels)"
 
     @classmethod
     def of(cls, operator: Elliptic, box: Elliptic) -> "ReadOff":
