@@ -14,11 +14,17 @@ import pytest
 from beno.datasets import making
 from beno.datasets.dataset import Dataset
 from beno.datasets.doctor import examine
-from beno.datasets.making import MOST_SAMPLES_A_BLOCK, is_made, make, make_block
+from beno.datasets.making import is_made, make, make_block
 from beno.problems.families import Family
 from beno.support.errors import BenoError
 
 SMALL = Family(corners="mixed", resolution=8)
+BLOCK = 16  # samples; as many as usual would prove no more, and take sixteen times as long
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(making, "MOST_SAMPLES_A_BLOCK", BLOCK)
 
 
 def contents(path):
@@ -36,7 +42,7 @@ def assert_same(one, other):
 
 
 def test_any_number_of_workers_makes_the_same(tmp_path):
-    count = 2 * MOST_SAMPLES_A_BLOCK + 30
+    count = 2 * BLOCK + 30
     make(SMALL, 5, count, tmp_path / "one.h5")
     make(SMALL, 5, count, tmp_path / "two.h5", workers=2)
     assert_same(tmp_path / "one.h5", tmp_path / "two.h5")
@@ -56,16 +62,18 @@ def test_a_larger_dataset_begins_with_the_smaller(tmp_path):
 def test_what_is_made_is_sound(tmp_path, equation, boundary):
     make(Family(equation, boundary, "mixed", 16), 0, 10, tmp_path / "data.h5")
     with Dataset(tmp_path / "data.h5") as dataset:
-        report = examine(dataset, dataset.split_number, tolerance=1e-10)
+        report = examine(dataset.records(), dataset.split_number, tolerance=1e-10)
     assert report.healthy, list(report.findings())
 
 
-def test_goes_on_where_it_was_killed(tmp_path):
+def test_making_goes_on_where_it_was_killed(tmp_path):
     target = tmp_path / "data.h5"
-    count = 12 * MOST_SAMPLES_A_BLOCK
+    count = 12 * BLOCK
     script = (
-        "from pathlib import Path; from beno.datasets.making import make; from beno.problems.families import Family;"
-        f"make(Family(corners='mixed', resolution=8), 5, {count}, Path({str(target)!r}))"
+        "import time; from pathlib import Path; from beno.datasets import making;"
+        f"from beno.problems.families import Family; making.MOST_SAMPLES_A_BLOCK = {BLOCK};"
+        f"making.make(Family(corners='mixed', resolution=8), 5, {count}, Path({str(target)!r}),"
+        "progress=lambda done: time.sleep(0.1))"
     )
     process = subprocess.Popen([sys.executable, "-c", script])
     parts = tmp_path / ".data.h5.parts"
@@ -80,7 +88,7 @@ def test_goes_on_where_it_was_killed(tmp_path):
 
     heard = []
     make(SMALL, 5, count, target, progress=heard.append)
-    assert heard[0] == len(kept) * MOST_SAMPLES_A_BLOCK, "finished blocks are not made again"
+    assert heard[0] == len(kept) * BLOCK, "finished blocks are not made again"
     assert heard[-1] == count
     make(SMALL, 5, count, tmp_path / "unbroken.h5")
     assert_same(target, tmp_path / "unbroken.h5")
@@ -95,19 +103,19 @@ def test_blocks_of_another_dataset_are_not_taken_up(tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        make(SMALL, 5, 2 * MOST_SAMPLES_A_BLOCK, target, progress=stop)
+        make(SMALL, 5, 2 * BLOCK, target, progress=stop)
     other = replace(SMALL, boundary_amplitude=1.0)
-    make(other, 5, MOST_SAMPLES_A_BLOCK, target)
-    make(other, 5, MOST_SAMPLES_A_BLOCK, tmp_path / "clean.h5")
+    make(other, 5, BLOCK, target)
+    make(other, 5, BLOCK, tmp_path / "clean.h5")
     assert_same(target, tmp_path / "clean.h5")
 
 
 def test_a_damaged_block_is_made_again(tmp_path):
     target = tmp_path / "data.h5"
-    count = 2 * MOST_SAMPLES_A_BLOCK
+    count = 2 * BLOCK
 
     def stop(done):
-        if done == MOST_SAMPLES_A_BLOCK:
+        if done == BLOCK:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -160,13 +168,13 @@ def test_the_same_dataset_is_known_again(tmp_path):
 
 def test_a_dask_cluster_makes_the_same(tmp_path):
     distributed = pytest.importorskip("distributed", reason="the dask extra is not installed")
-    make(SMALL, 5, 250, tmp_path / "here.h5")
+    make(SMALL, 5, 50, tmp_path / "here.h5")
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, processes=True) as cluster:
-        make(SMALL, 5, 250, tmp_path / "there.h5", dask_address=cluster.scheduler_address)
+        make(SMALL, 5, 50, tmp_path / "there.h5", dask_address=cluster.scheduler_address)
     assert_same(tmp_path / "here.h5", tmp_path / "there.h5")
 
 
-def test_no_dask_scheduler(tmp_path):
+def test_a_dask_scheduler_that_is_not_there_is_refused(tmp_path):
     pytest.importorskip("distributed", reason="the dask extra is not installed")
     with pytest.raises(BenoError, match="no Dask scheduler answers at nonsense"):
         make(SMALL, 5, 2, tmp_path / "data.h5", dask_address="nonsense://nowhere:1")
@@ -177,7 +185,7 @@ def test_no_dask_scheduler(tmp_path):
     ("change", "message"),
     [({"samples": 0}, "0 samples"), ({"workers": 0}, "0 workers"), ({"seed": -1}, "the seed is -1")],
 )
-def test_bad_numbers(tmp_path, change, message):
+def test_numbers_that_make_no_dataset_are_refused(tmp_path, change, message):
     arguments = {"family": SMALL, "seed": 0, "samples": 3, "path": tmp_path / "data.h5"} | change
     with pytest.raises(BenoError, match=message):
         make(**arguments)
@@ -185,7 +193,7 @@ def test_bad_numbers(tmp_path, change, message):
 
 
 @pytest.mark.parametrize("place", ["no/such/folder/data.h5", "a_folder", "a_file/data.h5"])
-def test_unwritable_places(tmp_path, place):
+def test_places_that_cannot_be_written_are_refused_and_left_as_they_were(tmp_path, place):
     (tmp_path / "a_folder").mkdir()
     (tmp_path / "a_file").touch()
     with pytest.raises(BenoError, match="cannot write"):
@@ -213,6 +221,6 @@ def test_an_interruption_that_a_library_drops_is_remembered(tmp_path, monkeypatc
 
     monkeypatch.setattr(making, "make_block", dropping)
     with pytest.raises(KeyboardInterrupt):
-        making.make(Family(resolution=8), 0, 2000, tmp_path / "data.h5")
+        making.make(Family(resolution=8), 0, 10 * BLOCK, tmp_path / "data.h5")
     assert len(list(tmp_path.glob(".data.h5.parts/0*.h5"))) == 1
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

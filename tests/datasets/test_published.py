@@ -5,8 +5,10 @@ import pytest
 
 from beno.datasets.doctor import diagnose, examine, mend
 from beno.datasets.published import read_published, with_published_fault
-from beno.geometry.grid import DIRECTION_NAMES
-from beno.solvers.finite_volumes import solve
+from beno.datasets.records import Record
+from beno.geometry.base import DIRECTION_NAMES
+from beno.problems.families import Family
+from beno.solvers.direct import Direct
 from beno.support.errors import BenoError
 from tests.places import PUBLISHED_DATA
 
@@ -33,28 +35,28 @@ class TestTheAuthorsSample:
 
     def test_its_fault_can_be_put_in_again(self, published):
         distrusted = np.isin(DIRECTION_NAMES, ["-x"])
-        for sample in published.samples:
-            spoilt = with_published_fault(mend(sample, distrusted))
-            np.testing.assert_allclose(np.sort(spoilt.g), np.sort(sample.g), atol=1e-4)
+        for record in published.samples:
+            spoilt = Record.of(with_published_fault(mend(record, distrusted)))
+            np.testing.assert_allclose(np.sort(spoilt["g"]), np.sort(record["g"]), atol=1e-4)
             assert examine([spoilt]).wrong_walls == ["-x"]
-            left = spoilt.normals[:, 0] < -0.5
-            order, theirs = np.lexsort(spoilt.centres.T), np.lexsort(sample.centres.T)
-            np.testing.assert_allclose(spoilt.g[order][left[order]], sample.g[theirs][left[order]], atol=1e-4)
+            left = spoilt["normals"][:, 0] < -0.5
+            order, theirs = np.lexsort(spoilt["centres"].T), np.lexsort(record["centres"].T)
+            np.testing.assert_allclose(spoilt["g"][order][left[order]], record["g"][theirs][left[order]], atol=1e-4)
 
     def test_every_sample_can_be_mended(self, published):
         distrusted = np.isin(DIRECTION_NAMES, ["-x"])
-        for sample in published.samples:
-            mended = mend(sample, distrusted)
-            assert diagnose(mended).residual < 1e-4
-            assert np.linalg.norm(solve(mended.problem).u - mended.u) < 1e-5 * np.linalg.norm(mended.u)
+        for record in published.samples:
+            mended = mend(record, distrusted)
+            assert diagnose(Record.of(mended)).residual < 1e-4
+            assert np.linalg.norm(Direct().solve(mended.problem).u - mended.u) < 1e-5 * np.linalg.norm(mended.u)
             untouched = ~distrusted[mended.problem.domain.panels.direction]
-            np.testing.assert_array_equal(mended.g[untouched], sample.g[untouched])
+            np.testing.assert_array_equal(mended.problem.g[untouched], record["g"][untouched])
 
     def test_the_wrong_walls_are_copies_of_the_upper_ones(self, published):
         """What the fault is, as far as the numbers tell."""
-        for sample in published.samples:
-            left = np.sort(sample.g[sample.normals[:, 0] == -1])
-            upper = np.sort(sample.g[sample.normals[:, 1] == 1])
+        for record in published.samples:
+            left = np.sort(record["g"][record["normals"][:, 0] == -1])
+            upper = np.sort(record["g"][record["normals"][:, 1] == 1])
             np.testing.assert_array_equal(left, upper)
 
 
@@ -77,14 +79,23 @@ def write_set(folder, samples=2, cells=64, faces=32, **changed):
     return arrays
 
 
-def test_a_set_that_was_made_by_hand(tmp_path):
+@pytest.mark.parametrize("index", range(3))
+def test_the_published_fault_is_found_by_the_doctor_and_mended(index):
+    solution = Direct().solve(Family(resolution=16).problem(0, index))
+    spoilt = Record.of(with_published_fault(solution))
+    assert examine([spoilt]).wrong_walls == ["-x"]
+    mended = mend(spoilt, np.isin(DIRECTION_NAMES, ["-x"]))
+    np.testing.assert_allclose(mended.problem.g, solution.problem.g, atol=1e-9)
+
+
+def test_a_set_that_was_made_by_hand_is_read_and_found_healthy(tmp_path):
     write_set(tmp_path)
     published = read_published(tmp_path)
     assert published.metadata.corners == 0 and published.metadata.resolution == 8
     assert examine(published.samples).healthy
 
 
-def test_bad_sets(tmp_path):
+def test_what_is_no_set_is_refused_with_the_file_or_the_sample(tmp_path):
     with pytest.raises(BenoError, match="0 files RHS"):
         read_published(tmp_path)
     arrays = write_set(tmp_path)
