@@ -14,6 +14,7 @@ from beno.geometry.grid import Domain
 from beno.problems.families import (
     BOUNDARIES,
     CORNERS,
+    RANDOM_LAWS,
     VISIBLE_SOURCE,
     WAVE_NUMBERS,
     Family,
@@ -359,3 +360,7 @@ def test_robin_walls_without_alpha_are_refused():
         Family(boundary="robin", alpha_range=(0.0, 0.0))
     Family(boundary="robin", alpha_range=(0.0, 1.0)).problem(0, 0).require_solvable()
     Family(boundary="mixed", alpha_range=(0.0, 0.0)).problem(0, 0).require_solvable()
+
+
+def test_every_law_can_be_drawn():
+    assert set(RANDOM_LAWS) == set(LAWS)

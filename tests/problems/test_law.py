@@ -1,6 +1,6 @@
 """Laws own their coefficients and say what they are on a face; a solver asks nothing else of them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from hypothesis import given
 from beno.geometry.base import DIRECTIONS
 from beno.geometry.grid import Domain
 from beno.problems.fields import FIELDS
-from beno.problems.law import LAWS, Darcy, Law, Poisson, law_of, mean_on_face
+from beno.problems.law import LAWS, Darcy, Law, Poisson, law_of, mean_on_face, register
 from beno.problems.operator import Elliptic
 from beno.problems.right_hand_side import RightHandSide
 from beno.problems.walls import Kind, Walls
@@ -145,3 +145,32 @@ def test_what_flows_out_of_a_cell_is_kappa_on_its_faces_times_the_rise_of_u(doma
             if near >= 0:
                 expected[cell] += law.on_faces(domain)[cell, direction] * (u[cell] - u[near])
     np.testing.assert_allclose(assemble(Elliptic(domain, law, walls)).matrix @ u, expected, atol=1e-10)
+
+
+def test_registered_law_is_known_by_its_name(monkeypatch):
+    monkeypatch.setattr("beno.problems.law.LAWS", dict(LAWS))
+
+    @register
+    @dataclass(frozen=True, eq=False)
+    class Layered(Poisson):
+        name = "layered"
+        coefficient: np.ndarray
+
+    assert type(law_of({"coefficient": np.ones(3)})) is Layered
+    assert register(Darcy) is Darcy
+
+
+@pytest.mark.parametrize(
+    ("name", "coefficients", "words"),
+    [
+        ("poisson", ("coefficient",), "a law 'poisson' already"),
+        ("second", ("coefficient", "panel_coefficient"), "the same coefficients"),
+        ("third", ("porosity",), "'porosity', which problems.fields does not list"),
+    ],
+)
+def test_law_that_files_could_not_tell_from_others_is_refused(name, coefficients, words):
+    law = make_dataclass("Own", [(each, np.ndarray) for each in coefficients], bases=(Law,), frozen=True, eq=False)
+    law.name = name
+    with pytest.raises(BenoError, match=words):
+        register(law)
+    assert name not in LAWS or LAWS[name] is Poisson

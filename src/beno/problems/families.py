@@ -4,6 +4,7 @@ Problem i of a family depends on (seed, i) and on nothing else, so any number of
 machine draw the same problems in any order.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
@@ -12,19 +13,20 @@ from jaxtyping import Float, Int
 
 from beno.geometry.base import Panels
 from beno.geometry.grid import Cut, Domain
-from beno.problems.law import LAWS
-from beno.problems.operator import Elliptic
-from beno.problems.problem import Problem, darcy, poisson
+from beno.problems.law import LAWS, Darcy, Law, Poisson
+from beno.problems.operator import Elliptic, walls_of
+from beno.problems.problem import Problem
 from beno.problems.walls import Kind
 from beno.support.errors import BenoError
 
+MIXED = (Kind.DIRICHLET, Kind.NEUMANN, Kind.ROBIN)  # their order is part of what a seed draws
 # The kinds of walls that a boundary of each name has; mixed ones have some of Dirichlet's always.
 BOUNDARIES = {
     "dirichlet": frozenset({Kind.DIRICHLET}),
     "zero": frozenset({Kind.DIRICHLET}),
     "neumann": frozenset({Kind.NEUMANN}),
     "robin": frozenset({Kind.ROBIN}),
-    "mixed": frozenset(Kind),
+    "mixed": frozenset(MIXED),
 }
 CORNERS = (0, 1, 2, 3, 4, "mixed")
 
@@ -77,7 +79,7 @@ class ProblemClass:
     @property
     def varies_in_kind(self) -> bool:
         """Whether a panel's kind, or its alpha, must be told."""
-        return len(self.kinds) > 1 or Kind.ROBIN in self.kinds
+        return len(self.kinds) > 1 or any(kind.has_alpha for kind in self.kinds)
 
     @property
     def walls(self) -> str:
@@ -166,22 +168,17 @@ class Family:
         panels = domain.panels
         source = random_source(rng, domain.points)
         wave = random_wave(rng, panels)
-        kappa = kappa_at_panels = None
-        if not self.problem_class.is_uniform:
-            places = np.concatenate([domain.points, panels.centres])
-            kappa, kappa_at_panels = np.split(random_coefficient(rng, places, self.contrast), [len(domain.points)])
-
+        law = RANDOM_LAWS[self.equation](rng, domain, self.contrast)
         kind = self._kinds(rng, panels)
         alpha = rng.uniform(*self.alpha_range)
         if self.problem_class.leaves_constant_free:
             # Each of f and g is made to balance by itself, so that both parts of split() are drawn fairly.
             source -= source.mean()
-            wave -= np.average(wave, weights=kappa_at_panels)
+            wave -= np.average(wave, weights=law.at_panels(domain))
         source *= self.source_amplitude / np.abs(source).max()
         wave *= 0.0 if self.boundary == "zero" else self.boundary_amplitude / np.abs(wave).max()
-        if kappa is None:
-            return poisson(domain, source, wave, kind, alpha)
-        return darcy(domain, kappa, source, wave, kind, alpha, kappa_at_panels=kappa_at_panels)
+        operator = Elliptic(domain, law, walls_of(domain, kind, alpha))
+        return Problem(operator, operator.right(source, wave))
 
     def _corner_count(self, index: int) -> int:
         return index % 5 if self.corners == "mixed" else int(self.corners)
@@ -244,6 +241,22 @@ def random_coefficient(
     return 1 + (contrast - 1) * (weight / weight.sum()) @ bumps
 
 
+def random_poisson(rng: np.random.Generator, domain: Domain, contrast: float) -> Poisson:
+    return Poisson()
+
+
+def random_darcy(rng: np.random.Generator, domain: Domain, contrast: float) -> Darcy:
+    places = np.concatenate([domain.points, domain.panels.centres])
+    return Darcy(*np.split(random_coefficient(rng, places, contrast), [len(domain.points)]))
+
+
+# How the law of each name is drawn for a domain, given kappa's contrast.
+RANDOM_LAWS: dict[str, Callable[[np.random.Generator, Domain, float], Law]] = {
+    "poisson": random_poisson,
+    "darcy": random_darcy,
+}
+
+
 def random_kinds(rng: np.random.Generator, panels: Panels) -> Int[np.ndarray, " p"]:
     """Three to six arcs of random kinds around every ring; the first is always Dirichlet."""
     kinds = np.empty(len(panels), dtype=np.int8)
@@ -251,7 +264,7 @@ def random_kinds(rng: np.random.Generator, panels: Panels) -> Int[np.ndarray, " 
         here = panels.ring == ring
         arcs = rng.integers(3, 7)
         ends = np.cumsum(rng.uniform(0.5, 1.5, size=arcs))
-        kind_of_arc = np.concatenate([[Kind.DIRICHLET], rng.integers(len(Kind), size=arcs - 1)])
+        kind_of_arc = np.array([Kind.DIRICHLET, *(MIXED[number] for number in rng.integers(len(MIXED), size=arcs - 1))])
         shifted = (panels.arc_length[here] / length + rng.uniform()) % 1.0
         kinds[here] = kind_of_arc[np.searchsorted(ends / ends[-1], shifted)]
     return kinds

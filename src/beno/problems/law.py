@@ -13,11 +13,12 @@ from jaxtyping import Bool, Float
 
 from beno.geometry.base import Geometry
 from beno.geometry.grid import Domain
-from beno.problems.fields import Index, Values, taken
+from beno.problems.fields import FIELDS, Index, Values, taken
 from beno.support.errors import BenoError
 
 Array = TypeVar("Array")
 LawType = TypeVar("LawType", bound="Law")
+LawClass = TypeVar("LawClass", bound="type[Law]")
 
 
 def mean_on_face(here: Array, there: Array) -> Array:
@@ -71,6 +72,32 @@ class Law(ABC):
         """Refuse coefficients that are not those of the domain, or that are no coefficients."""
 
 
+LAWS: dict[str, type[Law]] = {}
+
+
+def register(law: LawClass) -> LawClass:
+    """Make a law known under its name, as a decorator or a call.
+
+    A file tells laws apart by their coefficients, so no two may have the same, and `problems.fields` lists them all.
+    """
+    listed = {field.name for field in FIELDS if field.part_of == "law"}
+    for name in law.coefficients():
+        if name not in listed:
+            raise BenoError(f"the law {law.name!r} has the coefficient {name!r}, which problems.fields does not list")
+    for other in LAWS.values():
+        if other is law:
+            continue
+        if other.name == law.name:
+            raise BenoError(f"there is a law {law.name!r} already: {other.__module__}.{other.__qualname__}")
+        if set(other.coefficients()) == set(law.coefficients()):
+            raise BenoError(
+                f"the laws {other.name!r} and {law.name!r} have the same coefficients; no file tells them apart"
+            )
+    LAWS[law.name] = law
+    return law
+
+
+@register
 @dataclass(frozen=True, eq=False)
 class Poisson(Law):
     """``laplace u = f``."""
@@ -88,6 +115,7 @@ class Poisson(Law):
         return (domain.neighbours >= 0).astype(float)
 
 
+@register
 @dataclass(frozen=True, eq=False, repr=False)
 class Darcy(Law):
     """``div(kappa grad u) = f``, kappa positive."""
@@ -121,9 +149,6 @@ class Darcy(Law):
             if (values <= 0).any():
                 x, y = places[values.argmin()]
                 raise BenoError(f"kappa is {values.min():.3g} at ({x:.4g}, {y:.4g}); it must be positive everywhere")
-
-
-LAWS: dict[str, type[Law]] = {law.name: law for law in (Poisson, Darcy)}
 
 
 def law_of(values: Values) -> Law:

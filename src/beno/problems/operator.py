@@ -112,7 +112,7 @@ def darcy_operator(
 
 
 def walls_of(domain: Geometry, kind: Kind | np.ndarray, alpha: FieldLike) -> Walls:
-    """From one kind for all panels or one for each; alpha counts at Robin panels alone."""
+    """From one kind for all panels or one for each; alpha counts where the kind has one."""
     centres = domain.panels.centres
     if isinstance(kind, Kind):
         kinds = np.full(len(centres), kind, dtype=np.int8)
@@ -120,7 +120,8 @@ def walls_of(domain: Geometry, kind: Kind | np.ndarray, alpha: FieldLike) -> Wal
         given = values_of("kind", np.asarray(kind), centres, "panels")
         require_known(given)
         kinds = given.astype(np.int8)
-    return Walls(kinds, np.where(kinds == Kind.ROBIN, values_of("alpha", alpha, centres, "panels"), 0.0))
+    has_alpha = np.isin(kinds, [kind for kind in Kind if kind.has_alpha])
+    return Walls(kinds, np.where(has_alpha, values_of("alpha", alpha, centres, "panels"), 0.0))
 
 
 def _extrapolated_to_walls(domain: Domain, values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " p"]:

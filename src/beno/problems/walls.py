@@ -25,6 +25,11 @@ class Kind(IntEnum):
         """In files, messages and on the command line."""
         return self.name.lower()
 
+    @property
+    def has_alpha(self) -> bool:
+        """Whether alpha stands in its condition."""
+        return self is Kind.ROBIN
+
 
 def require_known(kind: Shaped[np.ndarray, " p"]) -> None:
     """Refuse numbers that are no kind of wall."""
@@ -58,7 +63,7 @@ class Walls:
     @classmethod
     def uniform(cls, panels: int, kind: Kind = Kind.DIRICHLET, alpha: float = 0.0) -> "Walls":
         """The same on every panel."""
-        return cls(np.full(panels, kind, dtype=np.int8), np.full(panels, alpha if kind == Kind.ROBIN else 0.0))
+        return cls(np.full(panels, kind, dtype=np.int8), np.full(panels, alpha if kind.has_alpha else 0.0))
 
     def __len__(self) -> int:
         return len(self.kind)
