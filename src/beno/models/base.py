@@ -7,7 +7,7 @@ A model of another package derives from `Model` and joins through an entry point
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar, cast
 
 import torch
 from jaxtyping import Float, Int
@@ -15,7 +15,10 @@ from torch import Tensor, nn
 
 from beno.batches.augmentation import Augmentation
 from beno.batches.base import Batch, Batches, Posed
-from beno.batches.panels import PanelBatch
+from beno.batches.graph_inputs import GraphKind
+from beno.batches.graphs import GraphBatch, GraphBatches
+from beno.batches.panels import PanelBatch, PanelBatches
+from beno.batches.pictures import PictureBatch, PictureBatches
 from beno.datasets.metadata import Metadata
 from beno.datasets.scales import Scales
 from beno.problems.families import ProblemClass
@@ -92,9 +95,9 @@ class Model(nn.Module, ABC, Generic[ConfigType, BatchType]):
     # Settings whose inputs stand after all others: weights that do not know them can start a training that has them.
     inputs_that_come_last: ClassVar[frozenset[str]] = frozenset()
 
-    def __init__(self, config: ConfigType) -> None:
+    def __init__(self, config: ConfigType | None = None) -> None:
         super().__init__()
-        self.config = config
+        self.config = config or cast(ConfigType, self.Config())
 
     @classmethod
     @abstractmethod
@@ -124,8 +127,54 @@ class Model(nn.Module, ABC, Generic[ConfigType, BatchType]):
         return self.branches(batch).sum(dim=0)
 
 
+class GraphModel(Model[ConfigType, GraphBatch]):
+    """A model that passes messages along a graph."""
+
+    @classmethod
+    @abstractmethod
+    def graph_kind(cls, config: ConfigType) -> GraphKind:
+        """Which graph."""
+
+    @classmethod
+    def batches(
+        cls,
+        posed: Sequence[Posed],
+        scales: Scales,
+        config: ConfigType,
+        device: torch.device | str = "cpu",
+        augmentation: Augmentation | None = None,
+    ) -> GraphBatches:
+        return GraphBatches.of(posed, scales, cls.graph_kind(config), device, augmentation)
+
+
+class PictureModel(Model[ConfigType, PictureBatch]):
+    """A model that sees the whole square as a picture."""
+
+    @classmethod
+    def batches(
+        cls,
+        posed: Sequence[Posed],
+        scales: Scales,
+        config: ConfigType,
+        device: torch.device | str = "cpu",
+        augmentation: Augmentation | None = None,
+    ) -> PictureBatches:
+        return PictureBatches(posed, scales, device, augmentation)
+
+
 class LinearModel(Model[ConfigType, PanelBatch]):
     """A model that is linear in (f, g) and has a matrix for every operator: u = v + W (g - trace of v)."""
+
+    @classmethod
+    def batches(
+        cls,
+        posed: Sequence[Posed],
+        scales: Scales,
+        config: ConfigType,
+        device: torch.device | str = "cpu",
+        augmentation: Augmentation | None = None,
+    ) -> PanelBatches:
+        return PanelBatches.of(posed, scales, device, augmentation)
 
     @abstractmethod
     def kernel(self, batch: PanelBatch) -> Iterator[Float[Tensor, "s m p"]]:

@@ -11,7 +11,6 @@ before the node's features are copied to its edges: the same numbers, at a third
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -19,11 +18,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from beno.batches.augmentation import Augmentation
-from beno.batches.base import Posed
-from beno.batches.graphs import GraphBatch, GraphBatches, GraphKind
-from beno.datasets.scales import Scales
-from beno.models.base import Model
+from beno.batches.graph_inputs import GraphKind
+from beno.batches.graphs import GraphBatch
+from beno.models.base import GraphModel
 from beno.models.nodes import NodeConfig
 from beno.nn.boundary import BoundaryEncoder, Tokens
 from beno.nn.branch import BranchLinear, BranchMLP
@@ -142,15 +139,15 @@ class MessagePassing(nn.Module):
         return new_nodes, self.edge(edges, message, residual=edges if kept else None)
 
 
-class BENO(Model[BENOConfig, GraphBatch]):
+class BENO(GraphModel[BENOConfig]):
     name = "beno"
     Config = BENOConfig
     small = {"width": 8, "steps": 2}
     inputs_that_come_last = frozenset({"coefficient"})
 
     def __init__(self, config: BENOConfig | None = None) -> None:
-        config = config or BENOConfig()
         super().__init__(config)
+        config = self.config
         width, branches = config.width, config.branch_count
         node_features = 3 + (4 if config.both_walls else 2) + 3 * config.source_gradient + config.coefficient
         mlp = partial(BranchMLP, branches, hidden=width, outputs=width, layers=2, layer_norm=config.layer_norm)
@@ -175,15 +172,8 @@ class BENO(Model[BENOConfig, GraphBatch]):
         self.decode = BranchMLP(branches, width, hidden=width, outputs=1, layers=2, last_gain=0.1)
 
     @classmethod
-    def batches(
-        cls,
-        posed: Sequence[Posed],
-        scales: Scales,
-        config: BENOConfig,
-        device: torch.device | str = "cpu",
-        augmentation: Augmentation | None = None,
-    ) -> GraphBatches:
-        return GraphBatches.of(posed, scales, GraphKind(config.nearest), device, augmentation)
+    def graph_kind(cls, config: BENOConfig) -> GraphKind:
+        return GraphKind(config.nearest)
 
     def branches(self, batch: GraphBatch) -> Float[Tensor, "b n"]:
         """What each branch adds to u: the part that f makes, and the part that g makes."""

@@ -5,7 +5,6 @@ between them, a projection through 128; width 32. As BENO's authors adapt it, wh
 number for every input. g stands in the cells beside the walls, as the mean of those that a cell has.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,12 +12,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beno.batches.augmentation import Augmentation
-from beno.batches.base import Posed
-from beno.batches.pictures import CHANNELS, PictureBatch, PictureBatches
+from beno.batches.pictures import CHANNELS, PictureBatch
 from beno.datasets.metadata import Metadata
-from beno.datasets.scales import Scales
-from beno.models.base import Model
+from beno.models.base import PictureModel
 from beno.models.nodes import LENGTH_UNIT, NodeConfig
 from beno.problems.walls import Kind
 
@@ -68,30 +64,19 @@ class FourierLayer(nn.Module):
         return torch.fft.irfft2(out, s=(n, n), norm="forward")
 
 
-class FNO(Model[FNOConfig, PictureBatch]):
+class FNO(PictureModel[FNOConfig]):
     name = "fno"
     Config = FNOConfig
     small = {"width": 4, "layers": 2, "modes": 3, "projection": 8}
 
     def __init__(self, config: FNOConfig | None = None) -> None:
-        config = config or FNOConfig()
         super().__init__(config)
+        config = self.config
         self.lift = nn.Conv2d(len(config.channels) + 2, config.width, 1)
         self.layers = nn.ModuleList(FourierLayer(config.width, config.modes) for _ in range(config.layers))
         self.project = nn.Sequential(
             nn.Conv2d(config.width, config.projection, 1), nn.GELU(), nn.Conv2d(config.projection, 1, 1)
         )
-
-    @classmethod
-    def batches(
-        cls,
-        posed: Sequence[Posed],
-        scales: Scales,
-        config: FNOConfig,
-        device: torch.device | str = "cpu",
-        augmentation: Augmentation | None = None,
-    ) -> PictureBatches:
-        return PictureBatches(posed, scales, device, augmentation)
 
     @classmethod
     def upgraded(cls, tensors: dict[str, Tensor], version: int, config: FNOConfig, data: Metadata) -> dict[str, Tensor]:

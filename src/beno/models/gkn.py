@@ -12,7 +12,6 @@ No matrix is ever made. The kernel's last layer is linear, so it may act after t
 once for every node instead of once for every edge: see `KernelSum`.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -20,11 +19,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beno.batches.augmentation import Augmentation
-from beno.batches.base import Posed
-from beno.batches.graphs import GraphBatch, GraphBatches, GraphKind
-from beno.datasets.scales import Scales
-from beno.models.base import Model
+from beno.batches.graph_inputs import GraphKind
+from beno.batches.graphs import GraphBatch
+from beno.models.base import GraphModel
 from beno.models.nodes import NodeConfig, node_features
 from beno.nn.autograd import Context, Gradients
 from beno.nn.segments import Slots, over_neighbours, to_edges
@@ -46,14 +43,14 @@ class GKNConfig(NodeConfig):
             raise BenoError(f"radius is {self.radius}; it must be positive")
 
 
-class GKN(Model[GKNConfig, GraphBatch]):
+class GKN(GraphModel[GKNConfig]):
     name = "gkn"
     Config = GKNConfig
     small = {"width": 4, "kernel_width": 8, "depth": 2, "radius": 0.2}
 
     def __init__(self, config: GKNConfig | None = None) -> None:
-        config = config or GKNConfig()
         super().__init__(config)
+        config = self.config
         width, columns = config.width, config.node_columns
         self.lift = nn.Linear(columns, width)
         # The kernel's first layer, in two parts: what an edge's receiver and what its sender gives.
@@ -70,16 +67,8 @@ class GKN(Model[GKNConfig, GraphBatch]):
         self.project = nn.Linear(width, 1)
 
     @classmethod
-    def batches(
-        cls,
-        posed: Sequence[Posed],
-        scales: Scales,
-        config: GKNConfig,
-        device: torch.device | str = "cpu",
-        augmentation: Augmentation | None = None,
-    ) -> GraphBatches:
-        kind = GraphKind(radius=config.radius, boundary_nodes=True)
-        return GraphBatches.of(posed, scales, kind, device, augmentation)
+    def graph_kind(cls, config: GKNConfig) -> GraphKind:
+        return GraphKind(radius=config.radius, boundary_nodes=True)
 
     def branches(self, batch: GraphBatch) -> Float[Tensor, "1 n"]:
         wiring = batch.wiring

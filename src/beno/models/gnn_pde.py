@@ -5,7 +5,6 @@ the graph weighted by the lengths of its edges, a decoder of two layers, width 1
 their features, as all baselines have them; the graph is the one that BENO has, with the boundary's nodes in it.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,11 +12,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beno.batches.augmentation import Augmentation
-from beno.batches.base import Posed
-from beno.batches.graphs import GraphBatch, GraphBatches, GraphKind
-from beno.datasets.scales import Scales
-from beno.models.base import Model
+from beno.batches.graph_inputs import GraphKind
+from beno.batches.graphs import GraphBatch
+from beno.models.base import GraphModel
 from beno.models.nodes import NodeConfig, node_features, offsets
 from beno.nn.segments import Wiring, over_neighbours, to_nodes
 
@@ -56,14 +53,14 @@ class ChebyshevConvolution(nn.Module):
         return out
 
 
-class GNNPDE(Model[GNNPDEConfig, GraphBatch]):
+class GNNPDE(GraphModel[GNNPDEConfig]):
     name = "gnn-pde"
     Config = GNNPDEConfig
     small = {"width": 8, "layers": 2, "terms": 3}
 
     def __init__(self, config: GNNPDEConfig | None = None) -> None:
-        config = config or GNNPDEConfig()
         super().__init__(config)
+        config = self.config
         width = config.width
         self.encode = nn.Sequential(
             nn.Linear(config.node_columns, width),
@@ -75,15 +72,8 @@ class GNNPDE(Model[GNNPDEConfig, GraphBatch]):
         self.decode = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 1))
 
     @classmethod
-    def batches(
-        cls,
-        posed: Sequence[Posed],
-        scales: Scales,
-        config: GNNPDEConfig,
-        device: torch.device | str = "cpu",
-        augmentation: Augmentation | None = None,
-    ) -> GraphBatches:
-        return GraphBatches.of(posed, scales, GraphKind(config.nearest, boundary_nodes=True), device, augmentation)
+    def graph_kind(cls, config: GNNPDEConfig) -> GraphKind:
+        return GraphKind(config.nearest, boundary_nodes=True)
 
     def branches(self, batch: GraphBatch) -> Float[Tensor, "1 n"]:
         weight = self._weights(batch)

@@ -6,7 +6,6 @@ From the paper: an encoder, message passing with ``m = phi(h_i, h_j, u_i - u_j, 
 layers; the graph is the one that BENO has, with the boundary's nodes in it.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -14,11 +13,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beno.batches.augmentation import Augmentation
-from beno.batches.base import Posed
-from beno.batches.graphs import GraphBatch, GraphBatches, GraphKind
-from beno.datasets.scales import Scales
-from beno.models.base import Model
+from beno.batches.graph_inputs import GraphKind
+from beno.batches.graphs import GraphBatch
+from beno.models.base import GraphModel
 from beno.models.nodes import NodeConfig, node_features, offsets
 from beno.nn.branch import BranchLinear, BranchMLP
 from beno.nn.segments import Wiring, activated_to_nodes, gathered, spread
@@ -61,28 +58,21 @@ class Step(nn.Module):
         return instance_norm(nodes.float(), self.gain, self.shift, samples)
 
 
-class MPPDE(Model[MPPDEConfig, GraphBatch]):
+class MPPDE(GraphModel[MPPDEConfig]):
     name = "mp-pde"
     Config = MPPDEConfig
     small = {"width": 8, "steps": 2}
 
     def __init__(self, config: MPPDEConfig | None = None) -> None:
-        config = config or MPPDEConfig()
         super().__init__(config)
+        config = self.config
         self.encode = _two_layers(config.node_columns, config.width, config.width)
         self.steps = nn.ModuleList(Step(config.width) for _ in range(config.steps))
         self.decode = nn.Sequential(nn.Linear(config.width, config.width), nn.SiLU(), nn.Linear(config.width, 1))
 
     @classmethod
-    def batches(
-        cls,
-        posed: Sequence[Posed],
-        scales: Scales,
-        config: MPPDEConfig,
-        device: torch.device | str = "cpu",
-        augmentation: Augmentation | None = None,
-    ) -> GraphBatches:
-        return GraphBatches.of(posed, scales, GraphKind(config.nearest, boundary_nodes=True), device, augmentation)
+    def graph_kind(cls, config: MPPDEConfig) -> GraphKind:
+        return GraphKind(config.nearest, boundary_nodes=True)
 
     def branches(self, batch: GraphBatch) -> Float[Tensor, "1 n"]:
         given = torch.stack([batch.source, batch.boundary_value], dim=1)

@@ -13,16 +13,13 @@ a's images, with a the potential of a flux through a straight wall.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from beno.batches.augmentation import Augmentation
-from beno.batches.base import Posed
-from beno.batches.panels import PanelBatch, PanelBatches
-from beno.datasets.scales import Scales
+from beno.batches.panels import PanelBatch
 from beno.models.base import LinearModel
 from beno.models.harmonic.attention import Attention
 from beno.models.harmonic.config import HarmonicConfig
@@ -46,8 +43,8 @@ class Harmonic(LinearModel[HarmonicConfig]):
     small = {"width": 8, "layers": 1, "heads": 2, "pair_width": 8, "rank": 2}
 
     def __init__(self, config: HarmonicConfig | None = None) -> None:
-        config = config or HarmonicConfig()
         super().__init__(config)
+        config = self.config
         width = config.width
         place = 2 + 4 * len(WAVES)
         kinds = (len(config.kind_numbers) + 1) * config.tells_kinds
@@ -56,17 +53,6 @@ class Harmonic(LinearModel[HarmonicConfig]):
         self.embed_points = _mlp(place + 4 + config.kappa_columns, width)
         self.to_panels = Attention(width, config.heads)
         self.pair = PairNetwork(config)
-
-    @classmethod
-    def batches(
-        cls,
-        posed: Sequence[Posed],
-        scales: Scales,
-        config: HarmonicConfig,
-        device: torch.device | str = "cpu",
-        augmentation: Augmentation | None = None,
-    ) -> PanelBatches:
-        return PanelBatches.of(posed, scales, device, augmentation)
 
     def branches(self, batch: PanelBatch) -> Float[Tensor, "2 s n"]:
         """What f makes of u, and what g makes of it."""

@@ -14,7 +14,8 @@ import triton.language as tl
 from torch import Tensor
 
 from beno.nn.autograd import Context, Gradients
-from beno.nn.triton.rows import segment_sum, silu, slope
+from beno.nn.triton.activation import fast_silu, fast_silu_slope
+from beno.nn.triton.rows import segment_sum
 
 # Rows that a program works on at a time, and its warps.
 FORWARD_TILE, BACKWARD_TILE, NORM_TILE = (64, 4), (64, 8), (8, 2)
@@ -34,7 +35,7 @@ def fits(*sizes: int) -> bool:
 @triton.jit
 def _activated(x, ACTIVATE: tl.constexpr):
     if ACTIVATE:
-        x = silu(x.to(tl.float32)).to(x.dtype)
+        x = fast_silu(x.to(tl.float32)).to(x.dtype)
     return x
 
 
@@ -126,7 +127,7 @@ def _backward_kernel(
         if TO_INPUT:
             back = tl.dot(gradient, transposed)
             if ACTIVATE:
-                back *= slope(value.to(tl.float32))
+                back *= fast_silu_slope(value.to(tl.float32))
             place = dx + first * K + (row[:, None] * K + k[None, :])
             tl.store(place, back.to(dx.dtype.element_ty), mask=(at + row < rows)[:, None])
         first += step

@@ -10,21 +10,11 @@ import triton.language as tl
 from torch import Tensor
 
 from beno.nn.autograd import Context, Gradients
+from beno.nn.triton.activation import silu, silu_slope
 
 # Places and panels that one program works on at a time, and its warps: the fastest of seven on an H200.
 TILE, BACKWARD_TILE = (2, 32, 4), (4, 16, 4)
 OUTPUTS = 16  # the least that a product of matrices may have on the chip; the rest are zeros
-
-
-@triton.jit
-def _silu(x):
-    return x / (1.0 + tl.exp(-x))
-
-
-@triton.jit
-def _silu_slope(x):
-    gate = 1.0 / (1.0 + tl.exp(-x))
-    return gate * (1.0 + x * (1.0 - gate))
 
 
 @triton.jit
@@ -59,8 +49,8 @@ def _pair_kernel(
     h, o = tl.arange(0, H), tl.arange(0, OUT_PADDED)
 
     before, seen = _first_layer(features, from_point, from_panel, first, row, point, panel, inside, F, F_PADDED, H)
-    hidden = tl.dot(_silu(before).to(seen.dtype), tl.load(second + h[:, None] * H + h[None, :]))
-    hidden = _silu(hidden + tl.load(second_bias + h)[None, :])
+    hidden = tl.dot(silu(before).to(seen.dtype), tl.load(second + h[:, None] * H + h[None, :]))
+    hidden = silu(hidden + tl.load(second_bias + h)[None, :])
     if OUT == 1:
         # One number a pair: a plain sum, in single precision.
         result = tl.sum(hidden * tl.load(last + h * OUT)[None, :], axis=1) + tl.load(last_bias)
@@ -102,24 +92,24 @@ def _pair_gradient_kernel(
         row = point * count_panels + b
         panel = sample * count_panels + b
         before, seen = _first_layer(features, from_point, from_panel, first, row, point, panel, inside, F, F_PADDED, H)
-        hidden = _silu(before).to(seen.dtype)
+        hidden = silu(before).to(seen.dtype)
         between = tl.dot(hidden, second_weights) + shift
         if OUT == 1:
             given = tl.load(d_out + row, mask=inside, other=0.0)
-            total_last += tl.sum(_silu(between) * given[:, None], axis=0)
+            total_last += tl.sum(silu(between) * given[:, None], axis=0)
             slope = given[:, None] * tl.load(last + h)[None, :]
         else:
             given = tl.load(
                 d_out + row[:, None] * OUT + o[None, :], mask=inside[:, None] & (o < OUT)[None, :], other=0.0
             )
             turned = tl.load(last + h[None, :] * OUT + o[:, None], mask=(o < OUT)[:, None], other=0.0)
-            total_last += tl.dot(tl.trans(_silu(between)), given)
+            total_last += tl.dot(tl.trans(silu(between)), given)
             slope = tl.dot(given, turned)
-        slope *= _silu_slope(between)
+        slope *= silu_slope(between)
         total_shift += tl.sum(slope, axis=0)
         narrow = slope.to(seen.dtype)
         total_second += tl.dot(tl.trans(hidden), narrow)
-        slope = tl.dot(narrow, second_turned) * _silu_slope(before)
+        slope = tl.dot(narrow, second_turned) * silu_slope(before)
         total_first += tl.dot(tl.trans(seen), slope.to(seen.dtype))
         by_place = tl.reshape(slope, (A, B, H))
         total_point += tl.sum(by_place, axis=1)

@@ -1,39 +1,14 @@
-"""Rows moved between nodes and edges and added up, as Triton kernels; and SiLU as kernels have it."""
-
-import os
+"""Rows moved between nodes and edges and added up, as Triton kernels."""
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
+from beno.nn.triton.activation import fast_silu
+
 GATHERED_AT_ONCE, SUMMED_AT_ONCE = 4096, 2048  # numbers that a program loads
 LONG_SEGMENT, MOST_PIECES = 64, 32  # rows from which on a sum is split, and into how many
-
-INTERPRETED = tl.constexpr(os.environ.get("TRITON_INTERPRET") == "1")
-
-
-@triton.jit
-def _tanh(x):
-    """Of the special function unit, good to 11 bits: in SiLU and its slope a fifteenth of what rounding to bfloat16
-    does. One instruction, where the sigmoid's exponential and division are a dozen."""
-    if INTERPRETED:
-        return 2.0 * tl.sigmoid(2.0 * x) - 1.0
-    return tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1)
-
-
-@triton.jit
-def silu(x):
-    half = 0.5 * x
-    return half + half * _tanh(half)
-
-
-@triton.jit
-def slope(x):
-    """Of SiLU."""
-    half = 0.5 * x
-    tanh = _tanh(half)
-    return 0.5 + 0.5 * tanh + (0.5 * half) * (1.0 - tanh * tanh)
 
 
 @triton.jit
@@ -78,7 +53,7 @@ def _segment_sum_kernel(
         where = tl.load(order + row, mask=inside, other=0) if ORDERED else row
         value = tl.load(values + where[:, None] * WIDTH + c[None, :], mask=inside[:, None], other=0.0).to(tl.float32)
         if ACTIVATE:
-            value = silu(value)
+            value = fast_silu(value)
         if WEIGHTED:
             value *= tl.load(weight + row, mask=inside, other=0.0)[:, None]
         total += tl.sum(value, axis=0)
