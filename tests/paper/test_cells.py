@@ -2,26 +2,29 @@
 
 import json
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 
+from beno.evaluation.metrics import METRICS, Metric
 from beno.learned.operator import BEST
-from beno.paper.budget import Effort
-from beno.paper.cells import Cells, predictions_of
-from beno.paper.figures import _sample
+from beno.paper.budget import Budget
+from beno.paper.cells import Cells
+from beno.paper.figures import sample_of_test
 from beno.paper.tables import TABLES
+from beno.problems.families import Family
 from beno.support.errors import BenoError
-from beno.training.loop import LOG
-from tests.paper.small import FIGURES, SMALL, facts_of, queue_in
+from beno.training.run_folder import LOG
+from tests.paper.small import ONE_ROW, SMALL, cell_of, queue_in
 
 
 def test_a_cell_says_all_that_is_needed_to_find_it_again(filled):
     cells = [json.loads(path.read_text()) for path in (filled / "results").rglob("*--*.json")]
     assert len(cells) == 6
     for cell in cells:
-        assert cell["figures"]["samples"] == 2 and cell["figures"]["relative_l2"] > 0
+        assert cell["samples"] == 2 and cell["figures"]["relative_l2"]["mean"] > 0
+        assert list(cell["figures"]) == list(METRICS)
         assert cell["trained"]["epochs"] == 1 and cell["trained"]["parameters"] > 100
         assert cell["commit"] is not None and cell["date"] and cell["device"]["cpu"]
 
@@ -29,40 +32,92 @@ def test_a_cell_says_all_that_is_needed_to_find_it_again(filled):
 def test_a_curve_is_kept_of_every_training(filled):
     queue = queue_in(filled)
     for row in SMALL.rows:
-        curve = queue.cells.curve(row.training)
-        assert curve["epoch"] == [1] and 0 < curve["validation_relative_l2"][0] < 10 and curve["train_loss"][0] > 0
-        trained = json.loads(queue.cells.curve_path(row.training).read_text())["trained"]
-        assert trained["commit"] and trained["seed"] == 0 and trained["model"] == row.training.model
-    assert queue.cells.curve(replace(row.training, seed=1)) is None
+        curve = queue.cells.curves.read(row.training)
+        assert curve.epoch == [1] and 0 < curve.validation_relative_l2[0] < 10 and curve.train_loss[0] > 0
+        trained = curve.trained
+        assert trained.commit and trained.seed == 0 and trained.model == row.training.model
+    assert queue.cells.curves.read(replace(row.training, seed=1)) is None
 
 
 def test_the_curve_of_a_training_that_was_done_before_is_had_from_its_log(filled, tmp_path):
     shutil.copytree(filled / "runs", tmp_path / "runs")
     queue, rows = queue_in(tmp_path), SMALL.rows
-    (queue.folder_of(rows[0].training) / LOG).unlink()
+    (queue.trainings.folder_of(rows[0].training) / LOG).unlink()
     queue.fill([SMALL], float("inf"))
-    assert queue.cells.curve(rows[0].training) is None, "nothing is known of it, and nothing is written"
-    assert queue.cells.curve(rows[1].training) == queue_in(filled).cells.curve(rows[1].training)
+    assert queue.cells.curves.read(rows[0].training) is None, "nothing is known of it, and nothing is written"
+    assert queue.cells.curves.read(rows[1].training) == queue_in(filled).cells.curves.read(rows[1].training)
 
 
 def test_a_cell_keeps_the_predictions_that_figures_show(tmp_path):
     """They are those of the weights, on the samples that the figure draws."""
     queue = queue_in(tmp_path)
-    without = replace(SMALL, rows=SMALL.rows[:1], keeps={})
+    without = replace(ONE_ROW, keeps={})
     queue.fill([without], float("inf"))
     table, row = replace(without, keeps={"4-Corners": 2}), SMALL.rows[0]
-    assert predictions_of(queue.cells.read(table, row, "4-Corners")) == []
+    assert queue.cells.read(table, row, "4-Corners").predictions == []
     assert queue.standing([table]).missing == 1, "weights are at hand"
     queue.fill([table], float("inf"))
-    kept = predictions_of(queue.cells.read(table, row, "4-Corners"))
-    samples = [_sample(queue.effort.family(table.columns["4-Corners"]), index) for index in range(2)]
-    expected = queue.operator_of(row.training).predict(samples)
+    kept = queue.cells.read(table, row, "4-Corners").predictions
+    family = queue.budget.family(table.columns["4-Corners"])
+    problems = [sample_of_test(family, index).problem for index in range(2)]
+    expected = queue.trainings.operator_of(row.training).predict(problems)
     assert len(kept) == 2
     for one, other in zip(kept, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-12)
-    assert predictions_of(queue.cells.read(table, row, "No-Corner")) == []
-    (queue.folder_of(row.training) / BEST).unlink()
+    assert queue.cells.read(table, row, "No-Corner").predictions == []
+    (queue.trainings.folder_of(row.training) / BEST).unlink()
     assert queue.standing([replace(table, keeps={"4-Corners": 3})]).missing == 0, "they cannot be had any more"
+
+
+def as_version_1(cell):
+    """A stored cell as the first version wrote it."""
+    older = {name: value for name, value in cell.items() if name not in ("averaged", "samples")} | {"version": 1}
+    older["figures"] = {"samples": cell["samples"]}
+    for name, figure in cell["figures"].items():
+        older["figures"] |= {name: figure["mean"], f"{name}_deviation": figure["deviation"]}
+    for name in ("trained_on", "tested_on"):
+        older[name] = {"spoilt" if key == "with_fault" else key: value for key, value in cell[name].items()}
+    older["trained"] = {key: value for key, value in cell["trained"].items() if key != "unfinished"}
+    return older
+
+
+def test_cells_and_curves_of_version_1_are_read_as_those_of_this_version(filled, tmp_path):
+    shutil.copytree(filled / "results", tmp_path / "results")
+    now, then, row = queue_in(filled).cells, queue_in(tmp_path).cells, SMALL.rows[0]
+    for column in SMALL.columns:
+        path = then.path(SMALL, row, column)
+        path.write_text(json.dumps(as_version_1(json.loads(path.read_text()))))
+    assert then.of_row(SMALL, row) == now.of_row(SMALL, row)
+    path = then.path(SMALL, row, "4-Corners")
+    stored = json.loads(path.read_text())
+    path.write_text(json.dumps(stored | {"trained": stored["trained"] | {"stopped": True}}))
+    assert then.read(SMALL, row, "4-Corners").trained.unfinished
+    path = then.curves.path(row.training)
+    stored = json.loads(path.read_text())
+    path.write_text(json.dumps(stored | {"version": 1, "trained": stored["trained"] | {"stopped": True}}))
+    assert then.curves.read(row.training).trained.unfinished
+    for damage in ({"figures": {"samples": 2, "mae": 0.1}}, {"figures": None}, {"trained": None}, {"tested_on": 3}):
+        path = then.path(SMALL, row, "4-Corners")
+        path.write_text(json.dumps(as_version_1(json.loads(now.path(SMALL, row, "4-Corners").read_text())) | damage))
+        with pytest.raises(BenoError, match="is damaged"):
+            then.read(SMALL, row, "4-Corners")
+
+
+def test_a_cell_that_a_new_metric_or_a_new_setting_does_not_know_is_read(filled, monkeypatch, tmp_path):
+    """What has been added since was the default when the cell was made."""
+    shutil.copytree(filled / "results", tmp_path / "results")
+    cells, row = queue_in(tmp_path).cells, SMALL.rows[0]
+    path = cells.path(SMALL, row, "4-Corners")
+    stored = json.loads(path.read_text())
+    for name in ("trained_on", "tested_on"):
+        assert stored[name].pop("contrast") == asdict(Family())["contrast"]
+    for setting in ("loss", "points", "start"):
+        del stored["trained"]["training"][setting]
+    del stored["figures"]["mae"]
+    path.write_text(json.dumps(stored))
+    monkeypatch.setitem(METRICS, "largest", Metric(lambda predicted, truth: 1.0, "Largest error", "", 1.0, 2))
+    cell = cells.read(SMALL, row, "4-Corners")
+    assert list(cell.figures) == ["relative_l2"] and cell.lacks_metrics
 
 
 RIGHT = "published_fault/FNO, right walls"
@@ -84,30 +139,35 @@ class TestBadInput:
             ({"smoke": False}, "--smoke"),
         ],
     )
-    def test_a_cell_of_another_kind(self, tmp_path, change, message):
+    def test_a_cell_that_is_none_or_is_damaged_or_of_another_place_is_refused(self, tmp_path, change, message):
         queue, row = queue_in(tmp_path), SMALL.rows[0]
-        path, facts = queue.cells.path(SMALL, row, "4-Corners"), facts_of(row, queue.effort)
-        queue.cells.write(SMALL, row, "4-Corners", facts)
-        whole, trained = json.loads(path.read_text()), facts["trained"]
+        path = queue.cells.path(SMALL, row, "4-Corners")
+        queue.cells.write(SMALL, row, "4-Corners", cell_of(row, queue.budget))
+        whole = json.loads(path.read_text())
+        trained, figures, error = whole["trained"], whole["figures"], whole["figures"]["relative_l2"]
         path.write_text(json.dumps(whole | change))
         with pytest.raises(BenoError, match=message):
             queue.fill([SMALL], float("inf"))
         for damage in (
             {"figures": {}},
-            {"figures": FIGURES | {"mae": "0.1"}},
-            {"figures": FIGURES | {"relative_l2": float("nan")}},
+            {"figures": {"unheard of": error}},
+            {"figures": figures | {"mae": "0.1"}},
+            {"figures": figures | {"mae": error | {"deviation": None}}},
+            {"figures": figures | {"relative_l2": error | {"mean": float("nan")}}},
+            {"samples": "2"},
+            {"averaged": "no"},
             {"trained": []},
-            {"trained": {"stopped": True}},
+            {"trained": {"unfinished": True}},
             {"trained": trained | {"parameters": None}},
             {"trained": trained | {"device": None}},
             {"trained": trained | {"device": {"gpu": 1}}},
-            {"trained": trained | {"stopped": "no"}},
+            {"trained": trained | {"unfinished": "no"}},
             {"trained": trained | {"epochs": -3}},
             {"trained": trained | {"settings": None}},
             {"trained": trained | {"training": []}},
-            {"figures": FIGURES | {"relative_l2": -1}},
-            {"figures": FIGURES | {"relative_l2": True}},
-            {"figures": FIGURES | {"relative_l2": 10**400}},
+            {"figures": figures | {"relative_l2": error | {"mean": -1}}},
+            {"figures": figures | {"relative_l2": error | {"mean": True}}},
+            {"figures": figures | {"relative_l2": error | {"mean": 10**400}}},
             {"device": None},
             {"trained_on": None},
             {"tested_on": 4},
@@ -146,28 +206,28 @@ class TestBadInput:
             ),
             ("train_4_corners/harmonic, seed 0/4-Corners", "train_4_corners/harmonic, seed 1/4-Corners", "seed 0"),
             ("ablation/BENO/4-Corners", "ablation/BENO w. M/4-Corners", "boundary_in_nodes"),
-            (f"{RIGHT}/4-Corners", "published_fault/FNO, wrong walls/4-Corners", "spoilt False"),
-            (f"{RIGHT}/4-Corners", f"{RIGHT}/4-Corners, wrong walls", "spoilt False"),
+            (f"{RIGHT}/4-Corners", "published_fault/FNO, wrong walls/4-Corners", "with_fault False"),
+            (f"{RIGHT}/4-Corners", f"{RIGHT}/4-Corners, wrong walls", "with_fault False"),
             (f"{RIGHT}/4-Corners", "train_4_corners/FNO/4-Corners", "symmetries False"),
             (f"{RIGHT}/4-Corners", "published_source/FNO, right walls/4-Corners", "source_amplitude 20.0"),
         ],
     )
-    def test_a_cell_of_another_row(self, tmp_path, place, other, message):
+    def test_a_cell_of_another_row_is_refused(self, tmp_path, place, other, message):
         cells = Cells(tmp_path)
         for one in (place, other):
             table, row, column = found(one)
-            cells.write(table, row, column, facts_of(row, cells.effort))
+            cells.write(table, row, column, cell_of(row, cells.budget))
         of_place = json.loads(cells.path(*found(place)).read_text())
         says_other = dict(zip(("table", "row", "column"), other.split("/"), strict=True))
         cells.path(*found(other)).write_text(json.dumps(of_place | says_other))
         with pytest.raises(BenoError, match=f"of another row, .*{message}"):
             cells.read(*found(other))
 
-    def test_a_cell_of_other_size(self, tmp_path):
-        row, small = SMALL.rows[0], Cells(tmp_path, Effort.least())
+    def test_a_cell_of_a_run_of_another_size_is_refused(self, tmp_path):
+        row, small = SMALL.rows[0], Cells(tmp_path, Budget.smallest())
         with pytest.raises(BenoError, match="samples 100, where 2 is asked for"):
-            small.write(SMALL, row, "4-Corners", facts_of(row, replace(small.effort, test_samples=100)))
-        small.write(SMALL, row, "4-Corners", facts_of(row, small.effort))
+            small.write(SMALL, row, "4-Corners", cell_of(row, replace(small.budget, test_samples=100)))
+        small.write(SMALL, row, "4-Corners", cell_of(row, small.budget))
         path = small.path(SMALL, row, "4-Corners")
         path.write_text(json.dumps(json.loads(path.read_text()) | {"smoke": False}))
         with pytest.raises(BenoError, match=r"of another row, .*samples 2, where 100 is asked for"):
@@ -186,10 +246,10 @@ class TestBadInput:
             ({"epoch": [], "train_loss": [], "validation_relative_l2": []}, "is damaged"),
         ],
     )
-    def test_a_curve_of_another_kind(self, filled, tmp_path, change, message):
+    def test_a_curve_that_is_none_or_is_damaged_is_refused(self, filled, tmp_path, change, message):
         shutil.copytree(filled / "results", tmp_path / "results")
         queue, training = queue_in(tmp_path), SMALL.rows[0].training
-        path = queue.cells.curve_path(training)
+        path = queue.cells.curves.path(training)
         path.write_text(json.dumps(json.loads(path.read_text()) | change))
         with pytest.raises(BenoError, match=message):
-            queue.cells.curve(training)
+            queue.cells.curves.read(training)

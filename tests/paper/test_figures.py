@@ -1,20 +1,20 @@
 """The paper's figures: who is compared, and of which runs the curves are."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from matplotlib import pyplot as plt
 
-from beno.evaluation.plotting import POSITIVE
-from beno.paper.budget import Effort
-from beno.paper.cells import PREDICTED, as_text
-from beno.paper.figures import CONVERGENCE, FIGURES, _compared, _curves, _sample, figures, plot_convergence
+from beno.evaluation.drawing import POSITIVE
+from beno.paper.budget import Budget
+from beno.paper.cells import as_text
+from beno.paper.figures import CONVERGENCE, FIGURES, _compared, _curves, figures, plot_convergence, sample_of_test
 from beno.paper.queue import Queue
 from beno.paper.tables import TABLES
 from beno.support.errors import BenoError
-from tests.paper.small import FIGURES as ERRORS
-from tests.paper.small import facts_of, queue_in
+from tests.paper.small import cell_of, figures_of, queue_in
 from tests.places import ROOT
 
 TABLE = TABLES["train_4_corners"]
@@ -31,10 +31,11 @@ def queue(tmp_path):
 def keep(queue, table, row, relative_l2, off):
     """Cells whose predictions are off by so much."""
     for column, family in table.columns.items():
-        facts = facts_of(row, queue.effort) | {"figures": ERRORS | {"relative_l2": relative_l2}}
-        samples = [_sample(queue.effort.family(family), index) for index in range(table.keeps.get(column, 0))]
-        facts[PREDICTED] = as_text([sample.u + off * np.cos(7 * sample.points[:, 0]) for sample in samples])
-        queue.cells.write(table, row, column, facts)
+        truths = [sample_of_test(queue.budget.family(family), index) for index in range(table.keeps.get(column, 0))]
+        waves = [off * np.cos(7 * truth.problem.domain.points[:, 0]) for truth in truths]
+        predicted = as_text([truth.u + wave for truth, wave in zip(truths, waves, strict=True)])
+        cell = cell_of(row, queue.budget, predicted=predicted, figures=figures_of(relative_l2=relative_l2))
+        queue.cells.write(table, row, column, cell)
 
 
 def test_the_best_baseline_is_compared_with_beno_and_harmonic(queue):
@@ -56,8 +57,8 @@ def test_rows_whose_predictions_are_not_kept_give_way_to_others(queue):
     table, columns = TABLES["zero_boundary"], ("4-Corners",)
     rows = {row.label: row for row in table.rows}
     for label, relative_l2 in (("MP-PDE", 0.03), ("BENO", 0.1), ("harmonic", 0.001)):
-        facts = facts_of(rows[label], queue.effort) | {"figures": ERRORS | {"relative_l2": relative_l2}}
-        queue.cells.write(table, rows[label], "4-Corners", facts)
+        cell = cell_of(rows[label], queue.budget, figures=figures_of(relative_l2=relative_l2))
+        queue.cells.write(table, rows[label], "4-Corners", cell)
     assert _compared(queue.cells, table, columns) == {}
     others = [label for label in rows if "values" in label]
     for label, relative_l2 in zip(others, (0.4, 0.2, 0.2, 0.002), strict=True):
@@ -76,14 +77,14 @@ def test_the_best_is_so_on_the_columns_that_are_shown(queue):
     keep(queue, TABLE, ROWS["BENO"], 0.1, 1e-1)
     keep(queue, TABLE, ROWS["GKN"], 0.05, 1e-2)
     keep(queue, TABLE, ROWS["FNO"], 0.2, 1e-2)
-    better = {"figures": ERRORS | {"relative_l2": 0.02}}
-    queue.cells.write(TABLE, ROWS["FNO"], "4-Corners", queue.cells.read(TABLE, ROWS["FNO"], "4-Corners") | better)
+    better = replace(queue.cells.read(TABLE, ROWS["FNO"], "4-Corners"), figures=figures_of(relative_l2=0.02))
+    queue.cells.write(TABLE, ROWS["FNO"], "4-Corners", better)
     assert list(_compared(queue.cells, TABLE, ("4-Corners",))) == ["FNO", "BENO"]
     others = ("3-Corners", "No-Corner")
     assert list(_compared(queue.cells, TABLE, others)) == ["GKN", "BENO"]
     assert list(_compared(queue.cells, TABLE, ("4-Corners", *others))) == ["GKN", "BENO"], "in the mean"
     one = queue.cells.read(TABLE, ROWS["GKN"], "No-Corner")
-    queue.cells.write(TABLE, ROWS["GKN"], "No-Corner", one | {PREDICTED: one[PREDICTED][:1]})
+    queue.cells.write(TABLE, ROWS["GKN"], "No-Corner", replace(one, predicted=one.predicted[:1]))
     assert list(_compared(queue.cells, TABLE, others)) == ["FNO", "BENO"], "one prediction of two is not enough"
     assert list(_compared(queue.cells, TABLE, ("3-Corners",))) == ["GKN", "BENO"]
 
@@ -113,10 +114,10 @@ def test_errors_on_all_shapes_share_one_scale(queue):
 def test_a_legend_names_a_curve_of_another_run(queue):
     for label in CONVERGENCE:
         assert _curves(queue.cells, TABLE) == {}, "one is not kept yet"
-        facts = facts_of(ROWS[label], queue.effort)
+        cell = cell_of(ROWS[label], queue.budget)
         another = {"epochs": 238, "seconds": 9.0} if label == "GKN" else {}
-        queue.cells.write(TABLE, ROWS[label], "4-Corners", facts)
-        queue.cells.write_curve(ROWS[label].training, RECORDS, facts["trained"] | another)
+        queue.cells.write(TABLE, ROWS[label], "4-Corners", cell)
+        queue.cells.curves.write(ROWS[label].training, RECORDS, replace(cell.trained, **another))
     curves = _curves(queue.cells, TABLE)
     assert list(curves) == ["BENO", "FNO", "GKN, another run of 238 epochs"]
     figure = plot_convergence(curves)
@@ -130,7 +131,7 @@ def test_a_legend_names_a_curve_of_another_run(queue):
 def test_figures_need_no_weights(tmp_path):
     """But those that ship: drawn from the results of this project, all of them, and as the documentation shows them."""
     root = ROOT
-    drawn = dict(figures(Queue(tmp_path / "runs", root / "results" / "tables", Effort(), "cpu")))
+    drawn = dict(figures(Queue(tmp_path / "runs", root / "results" / "tables", Budget(), "cpu")))
     plt.close("all")
     assert set(drawn) == set(FIGURES)
     for name, figure in drawn.items():
@@ -146,8 +147,8 @@ def test_figures_need_no_weights(tmp_path):
 @pytest.mark.parametrize("values", ["a", "nan", "0.1"])
 def test_predictions_that_are_none_are_told_as_a_figure_is_drawn(queue, values):
     for label in ("GKN", "BENO", "harmonic, seed 0"):
-        facts = facts_of(ROWS[label], queue.effort) | {PREDICTED: [values] * 2}
-        queue.cells.write(TABLE, ROWS[label], "4-Corners", facts)
+        cell = cell_of(ROWS[label], queue.budget, predicted=(values, values))
+        queue.cells.write(TABLE, ROWS[label], "4-Corners", cell)
     with pytest.raises(BenoError, match="is damaged: predicted" if values != "0.1" else "of other samples"):
         list(figures(queue))
     plt.close("all")

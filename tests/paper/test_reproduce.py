@@ -25,7 +25,7 @@ def test_the_command_does_all_of_it_in_two_processes(tmp_path):
     assert len(listed) == len(TABLES) and "train_mixed: Trained on mixed shapes, the paper's Table 3;" in listed[1]
 
 
-def test_one_model_of_several_tables(tmp_path):
+def test_rows_of_one_model_are_filled_in_several_tables(tmp_path):
     words = ("reproduce", "darcy_train_mixed", "kinds_train_mixed", "--only", "harmonic", "--epochs", 2, "--smoke")
     result = beno(*words, "--device", "cpu", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
@@ -50,21 +50,21 @@ def test_a_device_that_is_not_there_is_refused_at_once(tmp_path):
 
 
 class TestBadInput:
-    def test_an_unknown_table(self, tmp_path):
+    def test_an_unknown_table_is_refused(self, tmp_path):
         refused(beno("reproduce", "table_2", cwd=tmp_path), "no table 'table_2'", "train_4_corners")
         assert not list(tmp_path.iterdir())
 
-    def test_more_epochs_than_the_tables_terms(self, tmp_path):
+    def test_more_epochs_than_the_tables_have_are_refused(self, tmp_path):
         refused(beno("reproduce", "squares", "--epochs", 1001, cwd=tmp_path), "--epochs 1001", "1000 at most")
         assert not list(tmp_path.iterdir())
 
     @pytest.mark.parametrize("option", ["--time-limit", "--for-now"])
-    def test_what_is_no_duration(self, tmp_path, option):
+    def test_what_is_no_duration_is_refused(self, tmp_path, option):
         for text in ("0s", "soon", ""):
             refused(beno("reproduce", "squares", "--smoke", option, text, cwd=tmp_path), f"{option} '{text}' is not a")
         assert not list(tmp_path.iterdir())
 
-    def test_places_that_cannot_be_written(self, tmp_path):
+    def test_places_that_cannot_be_written_are_refused(self, tmp_path):
         (tmp_path / "file").write_text("")
         for option in ("--pages", "--figures", "--folder", "--results"):
             refused(beno("reproduce", "squares", "--smoke", option, "file", cwd=tmp_path), "cannot write", "file")

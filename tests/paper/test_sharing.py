@@ -5,11 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from beno.paper.budget import Effort
-from beno.paper.queue import Queue
 from beno.paper.sharing import Share
 from beno.support.errors import BenoError
-from tests.paper.small import SMALL
+from tests.paper.small import SMALL, queue_in
 
 
 def test_a_training_beside_others_counts_its_share(tmp_path):
@@ -36,9 +34,8 @@ def test_a_training_beside_others_counts_its_share(tmp_path):
 
 
 def test_a_training_ends_when_it_has_had_its_share(tmp_path):
-    effort = replace(Effort.least(), epochs=10**6, seconds=2.0)  # more than an epoch takes, on a busy machine too
     table = replace(SMALL, rows=SMALL.rows[-1:])
-    queue = Queue(tmp_path / "runs", tmp_path / "results", effort, "cpu")
+    queue = queue_in(tmp_path, epochs=10**6, seconds=1.0)  # more than an epoch takes, on a busy machine too
     assert queue.fill([table], 0.1).missing == len(table.columns)  # too little time for it
     at_work = tmp_path / "runs" / "at_work" / "cpu"
     at_work.mkdir(parents=True, exist_ok=True)
@@ -46,5 +43,4 @@ def test_a_training_ends_when_it_has_had_its_share(tmp_path):
         fcntl.flock(other, fcntl.LOCK_EX)
         assert queue.fill([table], float("inf")).missing == 0
     for cell in queue.cells.of_row(table, table.rows[0]).values():
-        trained = cell["trained"]
-        assert 2.0 <= trained["device_seconds"] < 0.8 * trained["seconds"]
+        assert 1.0 <= cell.trained.device_seconds < 0.8 * cell.trained.seconds

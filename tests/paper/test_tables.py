@@ -2,7 +2,7 @@
 
 import json
 
-from beno.models import make_config
+from beno.models.registry import model_class
 from beno.paper import reported as paper
 from beno.paper.tables import TABLES
 from tests.paper.small import trainings
@@ -19,7 +19,7 @@ def test_every_cell_of_the_paper_has_its_place():
         assert any(row.training.model == "harmonic" for row in table.rows), table.name
         for row in table.rows:
             training = row.training
-            make_config(training.model, {**training.settings})
+            model_class(training.model).Config.from_settings(training.settings)
             equation = {family.equation for family in table.columns.values()}
             assert equation == {training.family.equation}
     assert len({training.name for training in trainings()}) == len(set(trainings()))

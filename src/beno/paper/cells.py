@@ -13,10 +13,9 @@ from beno.paper.budget import Budget
 from beno.paper.curves import Curves
 from beno.paper.json_files import REMEDY, Checked, Damaged, FileFormat, Stored
 from beno.paper.tables import Row, Table, testing_seed
-from beno.paper.trained import Machine, Trained, trained_from_version_1
+from beno.paper.trained import Machine, Trained, origin, trained_from_version_1
 from beno.problems.families import Family
 from beno.support.errors import BenoError
-from beno.support.provenance import provenance
 from beno.training.config import difference, fixed
 
 
@@ -130,7 +129,7 @@ class Cells:
         content |= {"samples": cell.samples, "figures": {name: asdict(one) for name, one in cell.figures.items()}}
         content |= {"trained": cell.trained.to_store(), **self.data_of(table, row, column)}
         content |= {"predicted": list(cell.predicted)} if cell.predicted else {}
-        content |= provenance()
+        content |= origin()
         try:
             _, other = self._checked(content, table, row, column)
         except Damaged as error:

@@ -5,9 +5,22 @@ Cells, curves and the folders of trainings all keep it.
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import cache
 
 from beno.paper.json_files import Checked, Damaged, Stored
 from beno.support.provenance import provenance
+
+
+def origin() -> Stored:
+    """The commit, the machine, the versions and the time, for what this process makes now."""
+    return _of_this_process() | {"date": datetime.now(UTC).isoformat(timespec="seconds")}
+
+
+@cache
+def _of_this_process() -> Stored:
+    """Asked once, as it takes time and the code was loaded once, whatever has been done to the files since."""
+    return provenance()
 
 
 @dataclass(frozen=True)
@@ -18,7 +31,7 @@ class Machine:
 
     @classmethod
     def this(cls) -> "Machine":
-        return cls(**provenance()["device"])
+        return cls.read(Checked(origin()).part("device"))
 
     @classmethod
     def read(cls, stored: Checked) -> "Machine":

@@ -16,10 +16,9 @@ from beno.paper.data import DataFolder, data_difference, metadata_of
 from beno.paper.json_files import REMEDY, Checked, Damaged, read_object
 from beno.paper.sharing import Share
 from beno.paper.tables import TABLES, TRAINING_SEED, Training
-from beno.paper.trained import Machine, Trained, trained_from_version_1
+from beno.paper.trained import Machine, Trained, origin, trained_from_version_1
 from beno.support.errors import BenoError
 from beno.support.files import whole_file_or_none
-from beno.support.provenance import provenance
 from beno.training.config import difference, fixed
 from beno.training.fabric import make_fabric
 from beno.training.records import EpochRecord, Outcome
@@ -145,7 +144,7 @@ class Trainings:
             parameters=sum(parameter.numel() for parameter in best.model.parameters()),
             seed=training.seed,
             device=Machine.this(),
-            commit=provenance()["commit"],
+            commit=str(origin()["commit"]),
             unfinished=unfinished,
         )
 
