@@ -8,22 +8,11 @@ import pytest
 from matplotlib import pyplot as plt
 from matplotlib.colors import LogNorm, to_rgba
 
-from beno.datasets.records import Sample
-from beno.evaluation.metrics import relative_l2
-from beno.evaluation.plotting import (
-    OUTSIDE,
-    PAGE,
-    POSITIVE,
-    SIGNED,
-    Compared,
-    error_scale,
-    plot_comparison,
-    plot_prediction,
-    plot_samples,
-    save,
-)
+from beno.evaluation.drawing import OUTSIDE, POSITIVE, SIGNED, error_scale
+from beno.evaluation.plotting import PAGE, Compared, plot_comparison, plot_prediction, plot_samples, plot_solved, save
 from beno.problems.families import Family
-from beno.solvers.finite_volumes import solve
+from beno.problems.norms import relative_l2
+from beno.solvers.direct import Direct
 
 
 @pytest.fixture(autouse=True)
@@ -32,8 +21,8 @@ def closed():
     plt.close("all")
 
 
-def sample_of(corners, index=0, resolution=8):
-    return Sample.of(solve(Family(corners=corners, resolution=resolution).problem(0, index)))
+def solution_of(corners, index=0, **choices):
+    return Direct().solve(Family(corners=corners, resolution=8, **choices).problem(0, index))
 
 
 def images(figure, colours):
@@ -42,10 +31,10 @@ def images(figure, colours):
 
 
 def compared(index=0):
-    sample = sample_of(4, index)
-    noise = np.random.default_rng(index).normal(size=len(sample.u))
-    of_models = {name: sample.u + size * noise for name, size in (("poor", 0.3), ("good", 1e-2), ("best", 1e-4))}
-    return Compared(f"sample {index}", sample, of_models)
+    truth = solution_of(4, index)
+    noise = np.random.default_rng(index).normal(size=len(truth.u))
+    of_models = {name: truth.u + size * noise for name, size in (("poor", 0.3), ("good", 1e-2), ("best", 1e-4))}
+    return Compared(f"sample {index}", truth, of_models)
 
 
 def test_all_errors_that_are_compared_share_one_scale():
@@ -68,7 +57,7 @@ def test_a_truth_and_its_predictions_share_one_scale():
     for one in both:
         truth, first, second, third, source = (next(signed) for _ in range(5))
         assert truth.norm is first.norm is second.norm is third.norm is not source.norm
-        assert truth.norm.vmax == max(np.abs(values).max() for values in (one.sample.u, *one.predictions.values()))
+        assert truth.norm.vmax == max(np.abs(values).max() for values in (one.truth.u, *one.predictions.values()))
         assert truth.norm.vmin == -truth.norm.vmax
 
 
@@ -81,8 +70,8 @@ def test_a_comparison_fits_a_page_and_says_how_large_errors_are():
     titles = [axes.get_title() for axes in panels]
     for model, values in one.predictions.items():
         assert model in titles
-        error = f"{100 * relative_l2(values, one.sample.u):.3g} %"
-        assert sum(error in title and f"{np.abs(values - one.sample.u).max():.2g}" in title for title in titles) == 1
+        error = f"{100 * relative_l2(values, one.truth.u):.3g} %"
+        assert sum(error in title and f"{np.abs(values - one.truth.u).max():.2g}" in title for title in titles) == 1
 
 
 def test_no_error_at_all_is_the_smallest_there_is():
@@ -93,29 +82,29 @@ def test_no_error_at_all_is_the_smallest_there_is():
 
 
 def test_inside_is_told_from_outside_where_a_field_is_zero():
-    sample = sample_of(4)
+    truth = solution_of(4)
     for figure in (
-        plot_samples([replace(sample, u=0 * sample.u)]),
+        plot_samples([replace(truth, u=0 * truth.u)]),
         plot_comparison([compared()], "one"),
-        plot_prediction(sample, sample.u[None], "one"),
+        plot_prediction(truth, truth.u[None], "one"),
     ):
         for axes in (axes for axes in figure.axes if axes.images):
             assert axes.get_facecolor() == to_rgba(OUTSIDE) != axes.images[0].cmap(0.5)
             outlines = [lines for lines in axes.collections if lines.get_array() is None]
-            assert sum(len(lines.get_segments()) for lines in outlines) == len(sample.centres)
+            assert sum(len(lines.get_segments()) for lines in outlines) == len(truth.problem.g)
 
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_what_branches_add_is_on_the_scale_of_their_sum(count):
-    sample = sample_of(4)
-    branches = np.stack([3 * sample.u, -2.1 * sample.u])[:count]
-    figure = plot_prediction(sample, branches, "title")
-    assert f"{100 * relative_l2(branches.sum(axis=0), sample.u):.3g} %" in figure.get_suptitle()
+    truth = solution_of(4)
+    branches = np.stack([3 * truth.u, -2.1 * truth.u])[:count]
+    figure = plot_prediction(truth, branches, "title")
+    assert f"{100 * relative_l2(branches.sum(axis=0), truth.u):.3g} %" in figure.get_suptitle()
     by_title = {axes.get_title(): axes.images[0] for axes in figure.axes if axes.images}
     assert len(by_title) == 3 * count
     of_u = [image for title, image in by_title.items() if title not in ("error", "source")]
     assert len(of_u) == 2 * count and all(image.norm is of_u[0].norm for image in of_u)
-    assert of_u[0].norm.vmax == 3 * np.abs(sample.u).max()
+    assert of_u[0].norm.vmax == 3 * np.abs(truth.u).max()
 
 
 def test_panels_stand_below_each_other_in_every_file():
@@ -132,5 +121,22 @@ def test_panels_stand_below_each_other_in_every_file():
 @pytest.mark.parametrize("form", ["svg", "png"])
 def test_the_same_figure_makes_the_same_file(tmp_path, form):
     for name in ("first", "second"):
-        save(plot_samples([sample_of(4)]), tmp_path / f"{name}.{form}")
+        save(plot_samples([solution_of(4)]), tmp_path / f"{name}.{form}")
     assert (tmp_path / f"first.{form}").read_bytes() == (tmp_path / f"second.{form}").read_bytes()
+
+
+def test_a_coefficient_and_kinds_of_walls_are_shown_where_there_are_some():
+    figure = plot_samples([solution_of(4, 1, equation="darcy", boundary="mixed")])
+    assert [axes.get_title() for axes in figure.axes if axes.images] == ["sample 0: source", "coefficient", "solution"]
+    (kappa,) = images(figure, POSITIVE)
+    assert kappa.norm.vmin >= 1 and "walls: Dirichlet solid" in figure.axes[2].get_xlabel()
+
+
+def test_a_solved_problem_is_drawn_with_its_boundary_values_and_its_error():
+    truth = solution_of(4)
+    figure = plot_solved(truth, 1.1 * truth.u, "title")
+    titles = ["source f", "boundary values g", "learned u", "exact u", "error"]
+    assert [axes.get_title() for axes in figure.axes if axes.images] == titles
+    assert figure.get_suptitle() == "title, relative L2 error 10 %"
+    coloured = [lines for lines in figure.axes[1].collections if lines.get_array() is not None]
+    np.testing.assert_array_equal(coloured[0].get_array(), truth.problem.g)
