@@ -114,8 +114,8 @@ def test_check_reports_nan_and_show_refuses_it(dataset):
     with h5py.File(dataset, "r+") as file:
         file["points/source"][40] = np.nan
     result = beno("data", "check", dataset)
-    assert result.returncode == 1 and "NaN or infinity in source" in result.stdout
-    refused(beno("data", "show", dataset), "sample 0", "source is nan in row 40")
+    assert result.returncode == 1 and "NaN or infinity in f" in result.stdout
+    refused(beno("data", "show", dataset), "sample 0", "f is nan in row 40")
 
 
 def test_a_mend_that_cannot_be_done_leaves_nothing(dataset, tmp_path):
