@@ -8,7 +8,8 @@ import torch
 
 from beno.batches.augmentation import Augmentation
 from beno.batches.base import Batch, Batches, Posed
-from beno.batches.graphs import GraphBatches, GraphKind
+from beno.batches.graph_inputs import GraphKind
+from beno.batches.graphs import GraphBatches
 from beno.datasets.metadata import Metadata
 from beno.datasets.scales import Scales
 from beno.learned.checkpoints import Header

@@ -2,18 +2,13 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.spatial import Delaunay
 
 from beno.batches.delaunay import build_ball_graph, build_graph
 from beno.geometry.grid import Domain
 from beno.support.errors import BenoError
-
-
-def test_a_radius_that_joins_nothing_is_refused():
-    with pytest.raises(BenoError, match=r"no two of the 3 points are within a radius of 0\.1"):
-        build_ball_graph(np.array([[0.0, 0.0], [0.5, 0.0], [0.0, 0.5]]), 0.1)
 
 
 def edge_set(graph):
@@ -53,7 +48,7 @@ def test_the_graph_does_not_depend_on_the_order_of_the_points(points, seed):
     assert shuffled == edge_set(build_graph(points))
 
 
-def test_it_holds_the_triangles_and_the_nearest():
+def test_the_graph_holds_the_triangles_and_the_nearest():
     points = np.random.default_rng(1).random((80, 2))
     edges = edge_set(build_graph(points, 8))
     for triangle in Delaunay(points).simplices:
@@ -63,13 +58,28 @@ def test_it_holds_the_triangles_and_the_nearest():
         assert {(node, other) for other in near} <= edges
 
 
-def test_few_points_and_points_on_a_line():
+def test_few_points_and_points_on_a_line_are_joined_too():
     assert len(build_graph(np.array([[0.5, 0.5]]))) == 0
     assert len(build_graph(np.array([[0.1, 0.5], [0.9, 0.5]]))) == 2
     line = np.stack([np.linspace(0, 1, 20), np.full(20, 0.5)], axis=1)
     assert (np.diff(build_graph(line, 2).start) >= 2).all()
 
 
-def test_no_points():
+def test_no_points_are_refused():
     with pytest.raises(BenoError, match="at least 1 point"):
         build_graph(np.empty((0, 2)))
+
+
+@given(point_sets(), st.floats(0.15, 0.6))
+def test_a_ball_joins_just_the_points_within_its_radius(points, radius):
+    distance = np.linalg.norm(points[:, None] - points, axis=2)
+    near = (distance <= radius) & ~np.eye(len(points), dtype=bool)
+    assume(near.any())
+    assert edge_set(build_ball_graph(points, radius)) == set(
+        zip(*(ends.tolist() for ends in near.nonzero()), strict=True)
+    )
+
+
+def test_a_radius_that_joins_nothing_is_refused():
+    with pytest.raises(BenoError, match=r"no two of the 3 points are within a radius of 0\.1"):
+        build_ball_graph(np.array([[0.0, 0.0], [0.5, 0.0], [0.0, 0.5]]), 0.1)

@@ -37,10 +37,11 @@ from beno.problems.operator import Elliptic
 from beno.problems.problem import Problem
 from beno.problems.solution import Solution
 from beno.problems.subproblems import with_parts
-from beno.problems.walls import Kind
+from beno.problems.walls import Kind, Walls
 from beno.solvers.potential import Potential, SourcePotential
 
 PROBLEMS_A_WORKER = 2000  # below this a further process is not worth its start
+WEAKEST_ALPHA = 1e-6  # of a Robin wall that single precision tells from a Neumann wall
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +66,7 @@ class PanelInputs:
     @classmethod
     def of(cls, posed: Posed, scales: Scales) -> "PanelInputs":
         problem = problem_of(posed)
-        walls = problem.walls.acting
+        walls = acting_walls(problem.walls)
         potentials = potentials_of(problem)
         given = np.stack([np.zeros_like(problem.g), problem.g], axis=1)
         trace = np.stack([walls.trace(v.at_panels, v.slope) for v in potentials], axis=1)
@@ -87,7 +88,7 @@ class PanelInputs:
         u: Float[np.ndarray, " n"] | None = None,
     ) -> "PanelInputs":
         """What does not depend on the right-hand side, and the rest if it is given."""
-        domain, walls = operator.domain, operator.walls.acting
+        domain, walls = operator.domain, acting_walls(operator.walls)
         panels, points = domain.panels, domain.points
         kappa, kappa_at_panels = kappa_features(operator)
         reflection = np.where(walls.fixes_value, -1.0, 1.0)
@@ -112,9 +113,22 @@ COLUMNS = columns_of(PanelInputs)
 ON = {name: about.on for name, about in COLUMNS.items()} | {"has_point": "points", "has_panel": "panels"}
 
 
+def acting_walls(walls: Walls) -> Walls:
+    """The walls as a network feels them: a Robin wall with next to no alpha is a Neumann wall.
+
+    Its data are ``g / alpha``, which would not be finite in single precision. Where nothing else fixes u it stays.
+    """
+    walls = walls.acting
+    weak = (walls.kind == Kind.ROBIN) & (walls.alpha < WEAKEST_ALPHA)
+    if not weak.any():
+        return walls
+    felt = Walls(np.where(weak, Kind.NEUMANN, walls.kind), np.where(weak, 0.0, walls.alpha))
+    return walls if felt.leave_constant_free else felt
+
+
 def potentials_of(problem: Problem) -> tuple[Potential, Potential]:
     """What takes the source away: f's part of it, and g's, which there is where walls are Neumann's."""
-    walls = problem.walls.acting
+    walls = acting_walls(problem.walls)
     if not problem.law.is_uniform or Kind.NEUMANN not in walls.kinds:
         of_f, zeros = SourcePotential(problem.operator)(problem.f), np.zeros_like(problem.g)
         return of_f, Potential(np.zeros_like(of_f.at_points), zeros, zeros)

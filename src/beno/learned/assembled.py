@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from beno.batches.panels import PanelBatch, PanelInputs
+from beno.batches.panels import PanelBatch, PanelInputs, acting_walls
 from beno.geometry.grid import Domain
 from beno.models.base import LinearModel
 from beno.nn.autograd import Context
@@ -36,7 +36,7 @@ class AssembledOperator(Prepared):
 
     def __init__(self, model: LinearModel, operator: Elliptic, half_precision: bool = False) -> None:
         self.operator, self.report = operator, Report(model.name)
-        walls, device = operator.walls.acting, next(model.parameters()).device
+        walls, device = acting_walls(operator.walls), next(model.parameters()).device
         self._dtype = torch.float32 if device.type == "cuda" else torch.float64
         batch = PanelBatch.of_one(PanelInputs.of_operator(operator), device)
         with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=half_precision):
@@ -91,7 +91,7 @@ class UniformPotential:
     """By sines and cosines, where kappa is 1."""
 
     def __init__(self, operator: Elliptic, device: torch.device, dtype: torch.dtype) -> None:
-        self._box = BoxPotential(operator.grid, operator.walls.acting.kind, device, dtype)
+        self._box = BoxPotential(operator.grid, acting_walls(operator.walls).kind, device, dtype)
 
     def __call__(self, f: Float[Tensor, "k n"], g: Float[Tensor, "k p"]) -> Potentials:
         v = self._box(f, g)
