@@ -1,0 +1,83 @@
+"""The scheme's matrix as a stencil on pictures of the square, for one operator or for many side by side."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from beno.problems.operator import Elliptic
+from beno.problems.right_hand_side import RightHandSide
+from beno.solvers.box import filled
+
+
+@dataclass(eq=False)
+class Stencil:
+    """``diagonal u - sum of conductances to the neighbours``, zero outside the domains; in units of `System.matrix`."""
+
+    diagonal: Float[Tensor, "b N N"]
+    east: Float[Tensor, "b N N"]  # to the neighbour at greater x; nothing leaves the square
+    north: Float[Tensor, "b N N"]
+    inside: Bool[Tensor, "b N N"]
+
+    @classmethod
+    def of(cls, operators: Sequence[Elliptic], device: torch.device, dtype: torch.dtype = torch.float64) -> "Stencil":
+        pictures = [_pictures(operator) for operator in operators]
+        diagonal, east, north = (
+            torch.as_tensor(np.stack([picture[k] for picture in pictures]), dtype=dtype).to(device) for k in range(3)
+        )
+        masks = np.stack([operator.grid.mask for operator in operators])
+        return cls(diagonal, east, north, torch.as_tensor(masks).to(device))
+
+    def __call__(self, u: Float[Tensor, "b N N"]) -> Float[Tensor, "b N N"]:
+        out = self.diagonal * u
+        out[..., :-1, :] -= self.east[..., :-1, :] * u[..., 1:, :]
+        out[..., 1:, :] -= self.east[..., :-1, :] * u[..., :-1, :]
+        out[..., :, :-1] -= self.north[..., :, :-1] * u[..., :, 1:]
+        out[..., :, 1:] -= self.north[..., :, :-1] * u[..., :, :-1]
+        return out
+
+
+def _pictures(operator: Elliptic) -> list[Float[np.ndarray, "N N"]]:
+    domain, walls = operator.grid, operator.walls
+    conductance = operator.law.on_faces(domain)
+    diagonal = conductance.sum(axis=1) + np.bincount(
+        domain.panels.cell, wall_response(operator) * walls.value_weight, minlength=len(conductance)
+    )
+    reaction = operator.law.reaction(domain)
+    diagonal = diagonal if reaction is None else diagonal - domain.spacing**2 * reaction
+    return [filled(domain, values) for values in (diagonal, conductance[:, 1], conductance[:, 3])]
+
+
+def wall_response(operator: Elliptic) -> Float[np.ndarray, " p"]:
+    """What one unit of g adds to the equation of its cell."""
+    domain = operator.grid
+    return operator.law.at_panels(domain) * domain.spacing * operator.walls.response(domain.spacing / 2)
+
+
+class Equations:
+    """From right-hand sides of one operator to those of its cells' equations, as pictures, and back to values at points."""
+
+    def __init__(self, operator: Elliptic, device: torch.device, dtype: torch.dtype = torch.float64) -> None:
+        domain = operator.grid
+        n = domain.resolution
+        self.shape, self.cell_area = (n, n), domain.spacing**2
+        self.points = torch.as_tensor(domain.cells @ (n, 1), device=device)
+        self.cells = self.points[torch.as_tensor(domain.panels.cell, dtype=torch.int64, device=device)]
+        self.response = torch.as_tensor(wall_response(operator), device=device, dtype=dtype)
+
+    def vectors(self, f: Float[Tensor, "k n"], g: Float[Tensor, "k p"]) -> Float[Tensor, "k N N"]:
+        flat = f.new_zeros(len(f), self.shape[0] * self.shape[1])
+        flat = flat.index_copy(1, self.points, -self.cell_area * f).index_add(1, self.cells, self.response * g)
+        return flat.view(-1, *self.shape)
+
+    def at_points(self, pictures: Float[Tensor, "k N N"]) -> Float[Tensor, "k n"]:
+        return pictures.flatten(1)[:, self.points]
+
+
+def as_tensors(right: RightHandSide, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """As stacks of rows."""
+    f, g = (torch.as_tensor(rows).to(device, dtype) for rows in (right.f, right.g))
+    return f.reshape(-1, f.shape[-1]), g.reshape(-1, g.shape[-1])
