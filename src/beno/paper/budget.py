@@ -45,7 +45,8 @@ class Budget:
         config = replace(PRESETS[model_class(training.model).preset], **settings)  # type: ignore[arg-type]
         config = replace(config, epochs=min(config.epochs, self.epochs))
         if self.smoke:
-            config = replace(config, batch_size=4, precision="32-true", symmetries=False, parts=min(config.parts, 1))
+            config = replace(config, batch_size=4, precision="32-true", symmetries=False)
+            config = replace(config, parts=min(config.parts, 1), points=min(config.points, 16))
             config = replace(config, start=None)  # what ships is of another size
         return config
 

@@ -20,9 +20,7 @@ from beno.paper.trained import Machine, Trained, origin, trained_from_version_1
 from beno.support.errors import BenoError
 from beno.support.files import whole_file_or_none
 from beno.training.config import difference, fixed
-from beno.training.fabric import make_fabric
 from beno.training.records import EpochRecord, Outcome
-from beno.training.run import Run
 from beno.training.run_folder import STATE, outcome_so_far, read_log
 
 DONE, SHARE = "done.json", "share.json"
@@ -110,6 +108,9 @@ class Trainings:
         if before is not None and self.budget.has_paused(training, share.seconds, before.epochs, device):
             outcome = before
         else:
+            from beno.training.fabric import make_fabric  # a second to import, and needed only here
+            from beno.training.run import Run
+
             settings = self.budget.settings(training)
             with Dataset(self.data.of_training(training)) as dataset:
                 run = Run(folder, dataset, training.model, settings, config, make_fabric(self.device), resume)
