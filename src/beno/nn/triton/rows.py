@@ -5,7 +5,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from beno.nn.triton.activation import fast_silu
+from beno.nn.triton.activation import fast_silu, fast_silu_slope
 
 GATHERED_AT_ONCE, SUMMED_AT_ONCE = 4096, 2048  # numbers that a program loads
 LONG_SEGMENT, MOST_PIECES = 64, 32  # rows from which on a sum is split, and into how many
@@ -27,7 +27,7 @@ def _gather_kernel(
         mask_c = mask & (from_c >= 0)[:, None]
         value += tl.load(c + from_c[:, None] * WIDTH + column, mask=mask_c, other=0.0).to(tl.float32)
     if SLOPE:
-        value *= slope(tl.load(x + row[:, None] * WIDTH + column, mask=mask, other=0.0).to(tl.float32))
+        value *= fast_silu_slope(tl.load(x + row[:, None] * WIDTH + column, mask=mask, other=0.0).to(tl.float32))
     tl.store(out + row[:, None] * WIDTH + column, value.to(out.dtype.element_ty), mask=mask)
 
 
