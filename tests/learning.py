@@ -42,15 +42,17 @@ def batches_of(posed: Sequence[Posed], nearest: int = 8) -> GraphBatches:
     return GraphBatches.of(posed, Scales.fit(posed), GraphKind(nearest))
 
 
-def small_model(name: str, family: Family | None = None, seed: int = 0, **settings: object) -> Model:
-    """Of a size that runs in moments, told what the family asks for; no weight is at the zero or one where it began."""
+def small_model(
+    name: str, family: Family | None = None, seed: int = 0, noise: float = 0.1, **settings: object
+) -> Model:
+    """Of a size that runs in moments, told what the family asks for; noise moves weights that begin at zero or one."""
     network = model_class(name)
     told = network.Config.settings_for((family or Family()).problem_class)
     torch.manual_seed(seed)
     model = network(network.Config.from_settings({**told, **network.small, **settings}))
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.add_(0.1 * torch.randn_like(parameter))
+            parameter.add_(noise * torch.randn_like(parameter))
     return model.eval()
 
 
@@ -64,3 +66,9 @@ def operator_of(model: Model, family: Family | None = None, scales: Scales | Non
     """As if the model had been trained on the family."""
     data = Metadata.of_family(replace(family or Family(), resolution=8), 0, 1)
     return LearnedOperator(Header(model.name, asdict(model.config), scales or Scales(), data), model)
+
+
+def harmonic_operator(equation: str = "poisson", boundary: str = "dirichlet", seed: int = 0) -> LearnedOperator:
+    """A harmonic operator with random weights everywhere, far from those with which it begins."""
+    family = Family(equation, boundary, resolution=8)
+    return operator_of(small_model("harmonic", family, seed, noise=0.3), family, Scales(solution=0.7))
