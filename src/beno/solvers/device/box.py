@@ -1,7 +1,7 @@
 """The inverse of the five-point scheme on the whole square with Dirichlet walls, for many sources at once.
 
-In the sine transform of type II the scheme is diagonal. As four products of N x N matrices the transforms there and back
-take 8 N³ operations a source, which a GPU does sooner than fast transforms at every N of interest.
+In the sine transform of type II the scheme is diagonal. As four products of N x N matrices the transforms there and
+back take 8 N³ operations a source, which a GPU does sooner than fast transforms at every N of interest.
 """
 
 import math
@@ -33,7 +33,7 @@ class SineBox:
 
     @property
     def table(self) -> Float[Tensor, "N N N"]:
-        """H[i, i', l], the sum over k of s_k(i) s_k(i') / (λ_k + λ_l): G between two columns of cells, by wave across."""
+        """G between two columns i, i' of cells, by the wave l across: the sum over k of s_k(i) s_k(i') / (λ_k + λ_l)."""
         return _table(self.resolution, self.device, self.dtype)
 
 

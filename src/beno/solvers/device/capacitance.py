@@ -1,9 +1,9 @@
 """The capacitance matrix: exact for a constant coefficient, whatever the shape and the walls, without iteration.
 
-The scheme on a domain differs from the five-point scheme on the whole box in the rows of the Q cells beside the boundary
-alone. With G the inverse on the box, sources σ on these cells make their equations hold::
+The scheme on a domain differs from the five-point scheme on the whole box in the rows of the Q cells beside the
+boundary alone. With G the inverse on the box, sources s on these cells make their equations hold::
 
-    (I + K G) σ = -K G r,      u = G (r + σ)   in the domain,
+    (I + K G) s = -K G r,      u = G (r + s)   in the domain,
 
 where K has what the rows differ by: E on the diagonal, and 1 for every neighbour that lies outside. Preparing takes a
 dense factorisation of a Q x Q matrix; a right-hand side takes two box solves and two triangular ones.
@@ -26,7 +26,8 @@ from beno.problems.solution import Report
 from beno.problems.values import Rows, is_tensor
 from beno.solvers.base import Prepared, Solver
 from beno.solvers.device.box import sine_box
-from beno.solvers.device.stencil import Equations, Stencil, as_tensors
+from beno.solvers.device.kernels_at_hand import fused_kernels
+from beno.solvers.device.stencil import Equations, Stencil, as_tensors, wall_response
 from beno.support.errors import BenoError
 
 LARGEST = 6000  # cells beside the boundary; a dense factorisation of more costs more than it saves
@@ -57,18 +58,21 @@ class Difference:
 
     @classmethod
     def of(cls, operator: Elliptic) -> "Difference":
-        domain, n = operator.grid, operator.grid.resolution
-        stencil = Stencil.of([operator], torch.device("cpu"))
-        number = domain.cells @ (n, 1)
-        diagonal = stencil.diagonal.numpy()[0].ravel()[number]
-        i, j = domain.cells.T
+        domain, panels, n = operator.grid, operator.grid.panels, operator.grid.resolution
+        beside = np.unique(panels.cell)  # all other rows are the box's own
+        if operator.leaves_constant_free:
+            beside = np.union1d(beside, [0])
+        i, j = domain.cells[beside].T
         at_side = np.stack([i == 0, i == n - 1, j == 0, j == n - 1], axis=1)
-        more = diagonal - (4 + at_side.sum(axis=1))
-        is_beyond = (domain.neighbours < 0) & ~at_side
+        is_wall = domain.neighbours[beside] < 0
+        walls = np.zeros(len(beside))
+        np.add.at(walls, np.searchsorted(beside, panels.cell), wall_response(operator) * operator.walls.value_weight)
+        more = walls - is_wall.sum(axis=1) - at_side.sum(axis=1)
         if operator.leaves_constant_free:
             more[0] += 1  # as in System.solvable_matrix
+        is_beyond = is_wall & ~at_side
         differs = (np.abs(more) > 0) | is_beyond.any(axis=1)
-        cells, weight = number[differs], np.column_stack([more, is_beyond])[differs]
+        cells, weight = (domain.cells[beside] @ (n, 1))[differs], np.column_stack([more, is_beyond])[differs]
         looked_at = np.where(weight != 0, cells[:, None] + np.array([0, -n, n, -1, 1]), cells[:, None])
         places, where = np.unique(np.column_stack([cells, looked_at]), return_inverse=True)
         return cls(cells, places, where.reshape(len(cells), 6)[:, 1:], weight)
@@ -112,10 +116,10 @@ class CapacitanceMatrix(Prepared):
         size = vectors.flatten(1).norm(dim=1)
         u, passes = self._inverse(vectors), 1
         while True:
-            residual = (vectors - self._stencil(u)) * self._stencil.inside
-            off = residual.flatten(1).norm(dim=1) > self.settings.tolerance * size
+            off = self._residual_size(u, vectors) > self.settings.tolerance * size
             if not bool(off.any()):
                 break
+            residual = (vectors - self._stencil(u)) * self._stencil.inside
             if passes > self.settings.most_corrections:
                 rows = off.nonzero().flatten().tolist()
                 worst = float((residual.flatten(1).norm(dim=1) / size).max())
@@ -126,6 +130,14 @@ class CapacitanceMatrix(Prepared):
             u, passes = u + self._inverse(residual), passes + 1
         self.report = Report(self.settings.name, passes)
         return u
+
+    def _residual_size(self, u: Float[Tensor, "k N N"], vectors: Float[Tensor, "k N N"]) -> Float[Tensor, " k"]:
+        """In one pass over the arrays where there are kernels for it."""
+        fused = fused_kernels() if self.device.type == "cuda" else None
+        if fused is None:
+            return ((vectors - self._stencil(u)) * self._stencil.inside).flatten(1).norm(dim=1)
+        stencil = self._stencil
+        return fused.Kernels(stencil.diagonal, stencil.east, stencil.north, len(u)).residual(u, vectors).sqrt()
 
     def _inverse(self, vectors: Float[Tensor, "k N N"]) -> Float[Tensor, "k N N"]:
         first = self._box(vectors).flatten(1)[:, self._places]
@@ -142,13 +154,25 @@ class CapacitanceMatrix(Prepared):
         return total
 
     def _between(self, places: Int[Tensor, " m"], cells: Int[Tensor, " q"]) -> Float[Tensor, "m q"]:
-        """G between places and cells of the box, from the table of all shapes: a sum over the waves across."""
+        """G between places and cells of the box, from the table of all shapes: a sum over the waves across.
+
+        Places in one column of cells share what the table has for that column, so they are taken together.
+        """
         n, waves, table = self._box.resolution, self._box.waves, self._box.table
         column, wave = cells // n, waves[:, cells % n].T
-        at_once = max(1, NUMBERS_AT_ONCE // (len(cells) * n))
-        parts = []
-        for some in places.split(at_once):
-            rows = table[some // n][:, column] * wave
-            parts.append((rows @ waves[:, some % n].T[:, :, None])[..., 0])
-        return torch.cat(parts)
-
+        order = torch.argsort(places // n, stable=True)
+        count = torch.bincount(places // n, minlength=n)
+        most = int(count.max())
+        # Each column's places, and for the rest of the row the first of all.
+        start = torch.cumsum(count, 0) - count
+        number = torch.arange(most, device=self.device)
+        is_there = number < count[:, None]
+        which = torch.where(is_there, order[(start[:, None] + number).clamp(max=len(order) - 1)], order[0])
+        found = torch.empty(len(places), len(cells), device=self.device, dtype=self._box.dtype)
+        at_once = max(1, NUMBERS_AT_ONCE // (len(cells) * (n + most)))
+        for some in torch.arange(n, device=self.device).split(at_once):
+            at_column = table[some][:, column] * wave
+            at_places = waves[:, places[which[some]] % n].permute(1, 2, 0)
+            values = at_places @ at_column.transpose(1, 2)
+            found[which[some][is_there[some]]] = values[is_there[some]]
+        return found

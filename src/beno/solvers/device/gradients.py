@@ -1,17 +1,18 @@
 """Conjugate gradients for many problems at once, each with an operator of its own, preconditioned by the box.
 
-Masks of one N x N box lie side by side. Residuals are extended by zeros, solved on the box, and restricted: symmetric and
-positive, so conjugate gradients may have it as a preconditioner. Where kappa varies it stands between factors of
-kappa^(-1/2), and where walls make the diagonal larger, of its root.
+Masks of one N x N box lie side by side. Residuals are extended by zeros, solved on the box, and restricted: symmetric
+and positive, so conjugate gradients may have it as a preconditioner. It stands between factors of the diagonal's root,
+which is large where kappa is and at walls.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from beno.problems.operator import Elliptic
@@ -20,7 +21,8 @@ from beno.problems.right_hand_side import RightHandSide
 from beno.problems.solution import Report, Solution
 from beno.problems.values import Rows, is_tensor
 from beno.solvers.base import Prepared, Solver
-from beno.solvers.device.box import sine_box
+from beno.solvers.device.box import SineBox, sine_box
+from beno.solvers.device.kernels_at_hand import fused_kernels
 from beno.solvers.device.stencil import Equations, Stencil, as_tensors, wall_response
 from beno.support.errors import BenoError
 
@@ -78,9 +80,7 @@ class PreparedGradients(Prepared):
         f, g = as_tensors(right, self.device, torch.float64)
         vectors = self._equations.vectors(f, g)
         free = torch.full((len(vectors),), self.operator.leaves_constant_free, device=self.device)
-        pictures, steps = iterate(
-            self._stencil, vectors, free, self.settings.tolerance, self.settings.most_steps
-        )
+        pictures, steps = iterate(self._stencil, vectors, free, self.settings.tolerance, self.settings.most_steps)
         self.report = Report(self.settings.name, steps)
         u = self._equations.at_points(pictures).reshape(right.f.shape)
         return u.to(right.f.device, right.f.dtype) if is_tensor(right.f) else u.cpu().numpy()
@@ -95,60 +95,156 @@ def _vector(problem: Problem) -> Float[np.ndarray, "N N"]:
 
 
 def iterate(
-    stencil: Stencil,
-    vectors: Float[Tensor, "k N N"],
-    is_free: Tensor,
-    tolerance: float,
-    most_steps: int,
+    stencil: Stencil, vectors: Float[Tensor, "k N N"], is_free: Bool[Tensor, " k"], tolerance: float, most_steps: int
 ) -> tuple[Float[Tensor, "k N N"], int]:
-    """Solutions whose residuals are within the tolerance of their right-hand sides, and how many steps they took."""
-    inside = stencil.inside.to(vectors.dtype)
-    box = sine_box(vectors.shape[-1], vectors.device, vectors.dtype)
-    # Full weight where a row is the box's own; less where walls or kappa make it larger.
-    scale = inside * torch.sqrt(4 / stencil.diagonal.where(stencil.inside, torch.ones_like(stencil.diagonal)))
-    count = inside.flatten(1).sum(dim=1)
+    """Solutions whose residuals are within the tolerance of their right-hand sides, and how many steps they took.
 
-    def balanced(pictures: Tensor) -> Tensor:
-        """Without the constant, where it is free."""
-        mean = pictures.flatten(1).sum(dim=1) / count
-        return pictures - (mean * is_free)[:, None, None] * inside
-
-    def precondition(residual: Tensor) -> Tensor:
-        return balanced(scale * box(scale * residual))
-
-    vectors = balanced(vectors)
-    enough = tolerance * vectors.flatten(1).norm(dim=1)
-    u, residual = torch.zeros_like(vectors), vectors.clone()
-    direction = precondition(residual)
-    product = _dot(residual, direction)
-    z = direction
-    for step in range(1, most_steps + 1):
-        image = stencil(direction) * inside
-        # A problem that is solved has nothing left to divide by, and stays as it is.
-        alpha = _ratio(product, _dot(direction, image))
-        u += alpha * direction
-        residual -= alpha * image
-        if step % STEPS_BETWEEN_LOOKS == 0 and not bool((residual.flatten(1).norm(dim=1) > enough).any()):
-            true_residual = balanced((vectors - stencil(u)) * inside)
-            if not bool((true_residual.flatten(1).norm(dim=1) > enough).any()):
-                return u, step
-            residual = true_residual
-        z = precondition(residual)
-        before, product = product, _dot(residual, z)
-        direction = z + _ratio(product, before) * direction
-    missed = (residual.flatten(1).norm(dim=1) > enough).nonzero().flatten().tolist()
-    if not missed:
-        return u, most_steps
-    raise BenoError(
-        f"conjugate gradients have not met the tolerance of {tolerance:.1e} in {most_steps} steps for "
-        f"{'problem' if len(missed) == 1 else 'problems'} {', '.join(map(str, missed[:5]))}"
-        f"{' and others' if len(missed) > 5 else ''}; the direct solver has no such limit"
+    On a GPU the steps are taken in single precision, on what is left of the residual in double precision each time.
+    """
+    constants = Constants(stencil, is_free)
+    vectors = constants.taken_off(vectors)
+    enough = tolerance * _norms(vectors)
+    on_gpu = vectors.device.type == "cuda" and fused_kernels() is not None
+    steps_of: Callable[..., tuple[Tensor, int]] = (
+        FusedSteps(stencil, constants) if on_gpu else PlainSteps(stencil, constants)
     )
+    u, residual, steps = torch.zeros_like(vectors), vectors, 0
+    size = _norms(residual)
+    while bool((size > enough).any()):
+        if steps >= most_steps:
+            raise _missed((size > enough).nonzero().flatten().tolist(), tolerance, steps)
+        # Of size one, so that nothing is too large or too small for single precision.
+        unit = torch.where(size > 0, size, torch.ones_like(size))[:, None, None]
+        correction, taken = steps_of(residual / unit, enough / unit.flatten(), most_steps - steps)
+        u = u + unit * correction
+        residual = constants.taken_off((vectors - stencil(u)) * stencil.inside)
+        before, size, steps = size, _norms(residual), steps + taken
+        if bool((size > enough).any()) and not bool((size < before / 2).any()):  # rounding is all that is left
+            raise _missed((size > enough).nonzero().flatten().tolist(), tolerance, steps)
+    return u, steps
+
+
+def _missed(problems: list[int], tolerance: float, steps: int) -> BenoError:
+    named = ", ".join(map(str, problems[:5])) + (" and others" if len(problems) > 5 else "")
+    return BenoError(
+        f"conjugate gradients have not met the tolerance of {tolerance:.1e} in {steps} steps for "
+        f"{'problem' if len(problems) == 1 else 'problems'} {named}; the direct solver has no such limit"
+    )
+
+
+def _norms(pictures: Float[Tensor, "k N N"]) -> Float[Tensor, " k"]:
+    return pictures.flatten(1).norm(dim=1)
+
+
+class Constants:
+    """What walls leave free, taken off."""
+
+    def __init__(self, stencil: Stencil, is_free: Bool[Tensor, " k"]) -> None:
+        self.any_free = bool(is_free.any())
+        self._inside = stencil.inside
+        self._share = is_free / stencil.inside.flatten(1).sum(dim=1)
+
+    def taken_off(self, pictures: Float[Tensor, "k N N"]) -> Float[Tensor, "k N N"]:
+        if not self.any_free:
+            return pictures
+        mean = pictures.flatten(1).sum(dim=1) * self._share
+        return pictures - mean.to(pictures.dtype)[:, None, None] * self._inside
+
+
+def preconditioner_scale(stencil: Stencil) -> Float[Tensor, "b N N"]:
+    """Full weight where a row is the box's own; less where walls or kappa make it larger; none outside."""
+    diagonal = torch.where(stencil.inside, stencil.diagonal, torch.ones_like(stencil.diagonal))
+    return stencil.inside * torch.sqrt(4 / diagonal)
+
+
+class PlainSteps:
+    """Conjugate gradients in the precision of the residual, on any device."""
+
+    def __init__(self, stencil: Stencil, constants: Constants) -> None:
+        self._stencil, self._constants, self._scale = stencil, constants, preconditioner_scale(stencil)
+
+    def __call__(
+        self, residual: Float[Tensor, "k N N"], enough: Float[Tensor, " k"], most_steps: int
+    ) -> tuple[Float[Tensor, "k N N"], int]:
+        u, direction = torch.zeros_like(residual), self._precondition(residual)
+        product, step = _dot(residual, direction), 0
+        while step < most_steps:
+            image = self._stencil(direction) * self._stencil.inside
+            alpha = _ratio(product, _dot(direction, image))
+            u = u + alpha * direction
+            residual = residual - alpha * image
+            step += 1
+            if step % STEPS_BETWEEN_LOOKS == 0 and not bool((_norms(residual) > enough / 2).any()):
+                break
+            z = self._precondition(residual)
+            before, product = product, _dot(residual, z)
+            direction = z + _ratio(product, before) * direction
+        return u, step
+
+    def _precondition(self, residual: Float[Tensor, "k N N"]) -> Float[Tensor, "k N N"]:
+        box = sine_box(residual.shape[-1], residual.device, residual.dtype)
+        return self._constants.taken_off(self._scale * box(self._scale * residual))
+
+
+class FusedSteps:
+    """The same in single precision, by kernels that read and write every array once."""
+
+    PRECISE = 1e-4  # the least that a residual in single precision is brought down to
+
+    def __init__(self, stencil: Stencil, constants: Constants) -> None:
+        self._constants = constants
+        self._stencil = tuple(one.float().contiguous() for one in (stencil.diagonal, stencil.east, stencil.north))
+        self._scale = preconditioner_scale(stencil).float().contiguous()
+
+    def __call__(
+        self, residual: Float[Tensor, "k N N"], enough: Float[Tensor, " k"], most_steps: int
+    ) -> tuple[Float[Tensor, "k N N"], int]:
+        fused = fused_kernels()
+        assert fused is not None
+        left, scale = residual.float().contiguous(), self._scale
+        box = sine_box(left.shape[-1], left.device, torch.float32)
+        kernels = fused.Kernels(*self._stencil, problems=len(left))
+        u, image, scaled = torch.zeros_like(left), torch.empty_like(left), scale * left
+        product, before, curvature, sizes = (kernels.parts() for _ in range(4))
+        enough = torch.clamp(enough.float() / 2, min=self.PRECISE) ** 2
+        with _tensor_cores():
+            solved = self._solved(box, scaled)
+            direction = scale * solved
+            kernels.product(left, solved, scale, product)
+            for step in range(1, most_steps + 1):
+                kernels.image(direction, image, curvature)
+                kernels.update(u, left, scaled, direction, image, scale, product, curvature, sizes)
+                if step % STEPS_BETWEEN_LOOKS == 0 and not bool((sizes.sum(dim=1) > enough).any()):
+                    break
+                solved = self._solved(box, scaled)
+                product, before = before, product
+                kernels.product(left, solved, scale, product)
+                kernels.turn(direction, solved, scale, product, before)
+        return u.double(), step
+
+    def _solved(self, box: SineBox, scaled: Float[Tensor, "k N N"]) -> Float[Tensor, "k N N"]:
+        solved = box(scaled)
+        if not self._constants.any_free:
+            return solved
+        safe = torch.where(self._scale > 0, self._scale, torch.ones_like(self._scale))
+        return self._constants.taken_off(self._scale * solved) / safe
+
+
+@contextmanager
+def _tensor_cores() -> Iterator[None]:
+    """Products in TF32: for a preconditioner three digits are plenty."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = True
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
 
 
 def _dot(one: Float[Tensor, "k N N"], other: Float[Tensor, "k N N"]) -> Float[Tensor, "k 1 1"]:
     return (one * other).sum(dim=(1, 2), keepdim=True)
 
 
-def _ratio(one: Tensor, other: Tensor) -> Tensor:
+def _ratio(one: Float[Tensor, "k 1 1"], other: Float[Tensor, "k 1 1"]) -> Float[Tensor, "k 1 1"]:
+    """A problem that is solved has nothing left to divide by, and stays as it is."""
     return torch.where(other == 0, torch.zeros_like(one), one / torch.where(other == 0, torch.ones_like(other), other))

@@ -24,12 +24,22 @@ class Stencil:
 
     @classmethod
     def of(cls, operators: Sequence[Elliptic], device: torch.device, dtype: torch.dtype = torch.float64) -> "Stencil":
-        pictures = [_pictures(operator) for operator in operators]
-        diagonal, east, north = (
-            torch.as_tensor(np.stack([picture[k] for picture in pictures]), dtype=dtype).to(device) for k in range(3)
-        )
-        masks = np.stack([operator.grid.mask for operator in operators])
-        return cls(diagonal, east, north, torch.as_tensor(masks).to(device))
+        """From masks alone where kappa is constant, which is quick on the device; else from the scheme's own faces."""
+        masks = torch.as_tensor(np.stack([operator.grid.mask for operator in operators])).to(device)
+        if all(operator.law.is_uniform for operator in operators):
+            inside = masks.to(dtype)
+            east, north = torch.zeros_like(inside), torch.zeros_like(inside)
+            east[:, :-1] = inside[:, :-1] * inside[:, 1:]
+            north[:, :, :-1] = inside[:, :, :-1] * inside[:, :, 1:]
+        else:
+            faces = [filled(operator.grid, operator.law.on_faces(operator.grid)[:, [1, 3]].T) for operator in operators]
+            east, north = torch.as_tensor(np.stack(faces, axis=1), dtype=dtype).to(device)
+        diagonal = east + north
+        diagonal[:, 1:] += east[:, :-1]
+        diagonal[:, :, 1:] += north[:, :, :-1]
+        cells, weights = (torch.as_tensor(np.concatenate(one)).to(device) for one in _at_walls(operators))
+        diagonal.view(-1).index_add_(0, cells, weights.to(dtype))
+        return cls(diagonal, east, north, masks)
 
     def __call__(self, u: Float[Tensor, "b N N"]) -> Float[Tensor, "b N N"]:
         out = self.diagonal * u
@@ -40,15 +50,19 @@ class Stencil:
         return out
 
 
-def _pictures(operator: Elliptic) -> list[Float[np.ndarray, "N N"]]:
-    domain, walls = operator.grid, operator.walls
-    conductance = operator.law.on_faces(domain)
-    diagonal = conductance.sum(axis=1) + np.bincount(
-        domain.panels.cell, wall_response(operator) * walls.value_weight, minlength=len(conductance)
-    )
-    reaction = operator.law.reaction(domain)
-    diagonal = diagonal if reaction is None else diagonal - domain.spacing**2 * reaction
-    return [filled(domain, values) for values in (diagonal, conductance[:, 1], conductance[:, 3])]
+def _at_walls(operators: Sequence[Elliptic]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """What walls, and a reaction, add to the diagonal, and in which cells of all pictures on end."""
+    cells, weights = [], []
+    for number, operator in enumerate(operators):
+        domain, reaction = operator.grid, operator.law.reaction(operator.domain)
+        n = domain.resolution
+        index = domain.cells @ (n, 1) + number * n * n
+        cells.append(index[domain.panels.cell])
+        weights.append(wall_response(operator) * operator.walls.value_weight)
+        if reaction is not None:
+            cells.append(index)
+            weights.append(-(domain.spacing**2) * reaction)
+    return cells, weights
 
 
 def wall_response(operator: Elliptic) -> Float[np.ndarray, " p"]:
@@ -58,7 +72,7 @@ def wall_response(operator: Elliptic) -> Float[np.ndarray, " p"]:
 
 
 class Equations:
-    """From right-hand sides of one operator to those of its cells' equations, as pictures, and back to values at points."""
+    """From right-hand sides of one operator to those of its cells' equations, as pictures; and back to the points."""
 
     def __init__(self, operator: Elliptic, device: torch.device, dtype: torch.dtype = torch.float64) -> None:
         domain = operator.grid
