@@ -33,7 +33,7 @@ class SineBox:
 
     @property
     def table(self) -> Float[Tensor, "N N N"]:
-        """G between two columns i, i' of cells, by the wave l across: the sum over k of s_k(i) s_k(i') / (λ_k + λ_l)."""
+        """G between two columns i, i' of cells, by the wave l across: sums over k of s_k(i) s_k(i') / (λ_k + λ_l)."""
         return _table(self.resolution, self.device, self.dtype)
 
 

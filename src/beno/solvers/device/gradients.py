@@ -105,9 +105,7 @@ def iterate(
     vectors = constants.taken_off(vectors)
     enough = tolerance * _norms(vectors)
     on_gpu = vectors.device.type == "cuda" and fused_kernels() is not None
-    steps_of: Callable[..., tuple[Tensor, int]] = (
-        FusedSteps(stencil, constants) if on_gpu else PlainSteps(stencil, constants)
-    )
+    steps_of = FusedSteps(stencil, constants) if on_gpu else PlainSteps(stencil, constants)
     u, residual, steps = torch.zeros_like(vectors), vectors, 0
     size = _norms(residual)
     while bool((size > enough).any()):
