@@ -1,5 +1,6 @@
 """What every solver answers with, classical or learned."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -30,19 +31,19 @@ class Solution:
         by = f", by {self.report.solver}" if self.report.solver else ""
         return f"Solution(u {self.u.min():.3g} to {self.u.max():.3g}{by}, {self.problem!r})"
 
-    def at(self, points: Float[np.ndarray, "m 2"]) -> Float[np.ndarray, " m"]:
+    def at(self, points: Float[np.ndarray, "m 2"] | Sequence[Sequence[float]]) -> Float[np.ndarray, " m"]:
         """u at any points inside the domain, on a plane through each cell that meets the walls' values.
 
         >>> from beno.problems.problem import poisson
         >>> from beno.solvers.direct import Direct
         >>> solution = Direct().solve(poisson(Domain.square(8), g=lambda x, y: x + 2 * y))
-        >>> solution.at(np.array([[0.3, 0.4]])).round(6)
+        >>> solution.at([[0.3, 0.4]]).round(6)
         array([1.1])
         """
-        points = np.asarray(points, dtype=float)
-        if points.ndim != 2 or points.shape[1] != 2:
-            raise BenoError(f"the points have the shape {points.shape}; (m, 2) is needed")
-        return reconstruct(self.problem.domain, self.u, points, wall_values(self.problem, self.u))
+        places = np.asarray(points, dtype=float)
+        if places.ndim != 2 or places.shape[1] != 2:
+            raise BenoError(f"the points have the shape {places.shape}; (m, 2) is needed")
+        return reconstruct(self.problem.domain, self.u, places, wall_values(self.problem, self.u))
 
     @property
     def values(self) -> Values:

@@ -23,7 +23,7 @@ class EpochRecord:
         return f"{training}  validation {self.validation_loss:.4f} (relative L2 {self.validation_relative_l2:.3f})"
 
     @property
-    def known(self) -> dict[str, float | None]:
+    def known(self) -> dict[str, int | float | None]:
         """As it is logged."""
         return {name: None if math.isnan(value) else value for name, value in asdict(self).items()}
 
