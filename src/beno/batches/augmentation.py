@@ -36,6 +36,8 @@ class Augmentation:
 
 @dataclass(frozen=True, eq=False)
 class Selection:
+    """Which rows are shown, with which sign, how turned, at which points."""
+
     rows: Int[np.ndarray, " s"]  # where the batches hold what is to be shown
     signs: Float[np.ndarray, " s"]
     turns: Int[np.ndarray, " s"]

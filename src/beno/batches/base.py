@@ -45,6 +45,7 @@ def columns_of(inputs: type) -> dict[str, Column]:
 
 
 def problem_of(posed: Posed) -> Problem:
+    """The problem itself, of a solution too."""
     return posed.problem if isinstance(posed, Solution) else posed
 
 
@@ -124,6 +125,7 @@ class Batches(ABC, Generic[BatchType]):
 
 
 def require_some(posed: Sequence[object]) -> None:
+    """Refuse an empty list."""
     if not posed:
         raise BenoError("there are no problems to batch")
 

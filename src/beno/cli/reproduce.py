@@ -18,11 +18,11 @@ def reproduce(
         list[str], typer.Argument(metavar="TABLE...", help="Tables' names, or all. `beno reproduce list` names them.")
     ],
     folder: Annotated[
-        Path | None, typer.Option(help="Of datasets and training runs; by default runs/reproduce, or runs/smoke.")
+        Path | None, typer.Option(help="For datasets and training runs; by default runs/reproduce, or runs/smoke.")
     ] = None,
     results: Annotated[
         Path | None,
-        typer.Option(help="Of the cells, one JSON file each; by default results/tables, or runs/smoke/tables."),
+        typer.Option(help="For the cells, one JSON file each; by default results/tables, or runs/smoke/tables."),
     ] = None,
     pages: Annotated[
         Path | None, typer.Option(help="Write pages and LaTeX here, from the cells that there are.")
@@ -36,7 +36,7 @@ def reproduce(
         int | None,
         typer.Option("--side-by-side", help="How many trainings share the device; else as many as fit a GPU.", min=1),
     ] = None,
-    epochs: Annotated[int | None, typer.Option(help="Of each training, at most; else 1000.", min=1)] = None,
+    epochs: Annotated[int | None, typer.Option(help="At most so many in each training; else 1000.", min=1)] = None,
     only: Annotated[list[str] | None, typer.Option(help="Rows of this model alone, as beno; may be repeated.")] = None,
     test_unfinished: Annotated[
         bool, typer.Option("--test-unfinished", help="Test trainings as they stand when the time is over; they go on.")
@@ -44,14 +44,18 @@ def reproduce(
     for_now: Annotated[
         str | None,
         typer.Option(
-            help="Of the device, what a training gets in all before the next one's turn, as 1m; more goes on."
+            help="Time of the device that each training gets before the next one begins, as 1m; with more it goes on."
         ),
     ] = None,
     epochs_for_now: Annotated[
         int | None,
-        typer.Option(help="The same in epochs: 16, 48, 112 or 240 end a cycle of the rate, but for harmonic.", min=1),
+        typer.Option(
+            help="The same in epochs. A cycle of the rate ends at 16, 48, 112 and 240, except for harmonic.", min=1
+        ),
     ] = None,
-    train: Annotated[bool, typer.Option(help="Or write pages and draw figures from what there is.")] = True,
+    train: Annotated[
+        bool, typer.Option(help="Without it, only write pages and draw figures from what there is.")
+    ] = True,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     force: Force = False,
 ) -> None:

@@ -46,7 +46,7 @@ def solve(
         if solver == "learned":
             learned = solution
     error = relative_l2(learned.u, solution.u)
-    table = Table("solver", "relative L2 error", "time")
+    table = Table("solver", "relative L2 error, of the scheme", "time")
     told = f"{100 * error:.2f} %" if solution.u.any() else "none: u is 0"
     table.add_row(name, told, f"{1000 * seconds['learned']:.1f} ms")
     table.add_row(f"exact ({solution.report.solver})", "0, by definition", f"{1000 * seconds['exact']:.1f} ms")

@@ -37,7 +37,7 @@ def train(
     parts: Annotated[
         int | None, typer.Option(help="Subdomains cut out of each sample, which half of its showings are.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the weights and of the order of samples.")] = 0,
+    seed: Annotated[int, typer.Option(help="For the weights at the start and the order of samples.")] = 0,
     precision: Annotated[
         str | None, typer.Option(help="32-true, or bf16-mixed: half, where a device gains by it.")
     ] = None,

@@ -27,6 +27,7 @@ MOST_CELLS_A_BLOCK = 2**18  # keeps a block near 10 MB, whatever the resolution
 
 
 def make_block(family: Family, seed: int, start: int, stop: int) -> Block:
+    """Some problems of a family, solved."""
     return Block.pack([Direct().solve(family.problem(seed, index)) for index in range(start, stop)])
 
 

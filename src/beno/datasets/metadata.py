@@ -12,6 +12,8 @@ from beno.version import __version__
 
 @dataclass(frozen=True)
 class Metadata:
+    """Which problems a dataset has, how many, and where they come from."""
+
     equation: str
     boundary: str
     corners: int | str

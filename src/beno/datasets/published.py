@@ -23,6 +23,8 @@ COLUMNS = {"BC": ("x", "y", "g", "(unused)"), "RHS": ("first coordinate", "secon
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PublishedSet:
+    """The samples of the authors' files, as they are."""
+
     metadata: Metadata
     samples: list[Record]
     nan_columns: list[str]  # columns in which every value is NaN, as "BC column 3 (unused)"
@@ -32,10 +34,12 @@ class PublishedSet:
 
 
 def is_published_folder(path: Path) -> bool:
+    """Whether a folder has the authors' three files."""
     return path.is_dir() and any(path.glob("RHS*.npy"))
 
 
 def read_published(folder: Path) -> PublishedSet:
+    """The authors' files as records, unchecked."""
     if not folder.is_dir():
         raise BenoError(f"{folder} is not a folder with the authors' BC, RHS and SOL .npy files")
     rights = sorted(folder.glob("RHS*.npy"))

@@ -18,6 +18,8 @@ from beno.support.errors import BenoError
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Record:
+    """The arrays that a file has for one sample, unchecked."""
+
     resolution: int
     values: Values  # by the names in `problems.fields`
 
@@ -52,7 +54,7 @@ class Record:
         return np.lexsort(self["points"].T[::-1])
 
     def solution(self) -> Solution:
-        """What it says, if it is the solution of some problem on a domain that there can be."""
+        """The solution that the file describes; refused if no domain has these points and panels."""
         domain = self.domain
         in_order = taken(self.values, points=self.grid_order, panels=slice(None))
         for what, stored, expected in (

@@ -17,4 +17,5 @@ def split_sizes(samples: int) -> tuple[int, int, int]:
 
 
 def split_numbers(samples: int) -> np.ndarray:
+    """For each sample the number of its split in SPLITS."""
     return np.repeat(np.arange(len(SPLITS), dtype=np.uint8), split_sizes(samples))

@@ -15,6 +15,8 @@ from beno.support.errors import BenoError
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
+    """Every metric for every sample of a split."""
+
     data: Metadata
     split: str
     values: Mapping[str, Float[np.ndarray, " s"]]  # by the names in METRICS, one value a sample
@@ -36,6 +38,7 @@ class Evaluation:
 
 
 def evaluate(operator: LearnedOperator, dataset: Dataset, split: str = "test", batch_size: int = 50) -> Evaluation:
+    """Compare an operator's predictions with the solutions of a dataset's split."""
     operator.require_trained_for(dataset.metadata.problem_class, str(dataset.path))
     indices = np.arange(len(dataset)) if split == "all" else dataset.indices(split)
     if not len(indices):

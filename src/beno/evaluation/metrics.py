@@ -14,6 +14,7 @@ from beno.problems.norms import relative_l2
 
 
 def mean_absolute_error(predicted: Float[np.ndarray, " n"], truth: Float[np.ndarray, " n"]) -> float:
+    """In the unit of u."""
     return float(np.abs(predicted - truth).mean())
 
 

@@ -172,6 +172,7 @@ def require_picture_place(path: Path) -> str:
 
 
 def save(figure: Figure, path: Path) -> None:
+    """Write a picture, whole or not at all, and close it."""
     try:
         kind = require_picture_place(path)
         undated = {"Date": None} if kind == "svg" else None  # so that the same figure makes the same file

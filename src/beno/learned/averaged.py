@@ -17,6 +17,8 @@ from beno.problems.turned import turned, with_sign
 
 
 class AveragedOperator(LearnedOperator):
+    """A learned operator whose answers are means over all symmetries and both signs."""
+
     @classmethod
     def of(cls, operator: LearnedOperator) -> "AveragedOperator":
         return cls(operator.header, operator.model, operator.device)

@@ -87,6 +87,7 @@ def load(path: Path) -> tuple[Header, dict[str, Tensor]]:
 
 
 def load_header(path: Path) -> Header:
+    """What a checkpoint says of its weights, without reading them."""
     return _read_header(path)[0]
 
 
@@ -138,4 +139,5 @@ def load_model(path: Path) -> tuple[Header, Model]:
 
 
 def cast_to_half(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """All tensors in half precision."""
     return {name: tensor.to(torch.float16) for name, tensor in tensors.items()}

@@ -29,6 +29,8 @@ NOT_FINITE = "the operator's answer is not finite: f or g is too large for singl
 
 
 class LearnedOperator(Solver):
+    """A trained model and the header of its checkpoint, as a solver."""
+
     def __init__(self, header: Header, model: Model, device: torch.device | str = "cpu") -> None:
         self.header, self.device = header, torch.device(device)
         self.model = model.to(self.device).eval()

@@ -11,6 +11,7 @@ WEIGHTS = resources.files("beno.learned") / "weights"
 
 
 def names() -> list[str]:
+    """The operators that ship."""
     return sorted(entry.name.removesuffix(".safetensors") for entry in WEIGHTS.iterdir() if entry.name[0] != ".")
 
 

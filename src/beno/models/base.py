@@ -62,7 +62,7 @@ ConfigType = TypeVar("ConfigType", bound=ModelConfig)
 
 @dataclass(frozen=True)
 class ConfigWithKinds(ModelConfig):
-    """Of a model that may be told the kinds of walls: its inputs are as many as there were when it was made."""
+    """Settings of a model that may be told the kinds of walls. It has an input for every kind that it was made with."""
 
     known_kinds: str = "dirichlet neumann robin"
 

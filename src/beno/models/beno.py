@@ -140,6 +140,8 @@ class MessagePassing(nn.Module):
 
 
 class BENO(GraphModel[BENOConfig]):
+    """The network of the paper; see the module for its equations."""
+
     name = "beno"
     Config = BENOConfig
     small = {"width": 8, "steps": 2}

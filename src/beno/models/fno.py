@@ -21,6 +21,8 @@ from beno.problems.walls import Kind
 
 @dataclass(frozen=True)
 class FNOConfig(NodeConfig):
+    """Sizes as in the paper of FNO."""
+
     width: int = 32
     layers: int = 4
     modes: int = 12  # along each axis
@@ -40,6 +42,8 @@ class FNOConfig(NodeConfig):
 
 
 class FourierLayer(nn.Module):
+    """A linear map of the lowest modes, and a pointwise one of all."""
+
     def __init__(self, width: int, modes: int) -> None:
         super().__init__()
         self.modes = modes
@@ -65,6 +69,8 @@ class FourierLayer(nn.Module):
 
 
 class FNO(PictureModel[FNOConfig]):
+    """Fourier layers on the whole square."""
+
     name = "fno"
     Config = FNOConfig
     small = {"width": 4, "layers": 2, "modes": 3, "projection": 8}

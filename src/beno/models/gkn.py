@@ -30,6 +30,8 @@ from beno.support.errors import BenoError
 
 @dataclass(frozen=True)
 class GKNConfig(NodeConfig):
+    """Sizes as in the papers of GKN; docs/baselines.md says which."""
+
     width: int = 64
     kernel_width: int = 256  # of its second hidden layer; the first has half of it
     depth: int = 6
@@ -44,6 +46,8 @@ class GKNConfig(NodeConfig):
 
 
 class GKN(GraphModel[GKNConfig]):
+    """Sums over balls, weighted by a learned kernel."""
+
     name = "gkn"
     Config = GKNConfig
     small = {"width": 4, "kernel_width": 8, "depth": 2, "radius": 0.2}

@@ -21,6 +21,8 @@ from beno.nn.segments import Wiring, over_neighbours, to_nodes
 
 @dataclass(frozen=True)
 class GNNPDEConfig(NodeConfig):
+    """Sizes as in the paper of GNN-PDE."""
+
     width: int = 128
     layers: int = 3
     terms: int = 5  # of each Chebyshev polynomial
@@ -54,6 +56,8 @@ class ChebyshevConvolution(nn.Module):
 
 
 class GNNPDE(GraphModel[GNNPDEConfig]):
+    """Chebyshev convolutions on a graph."""
+
     name = "gnn-pde"
     Config = GNNPDEConfig
     small = {"width": 8, "layers": 2, "terms": 3}

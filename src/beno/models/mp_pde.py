@@ -28,6 +28,8 @@ Samples = tuple[Int[Tensor, " n"], Int[Tensor, " s_plus_one"]]
 
 @dataclass(frozen=True)
 class MPPDEConfig(NodeConfig):
+    """Sizes as in the paper of MP-PDE."""
+
     width: int = 128
     steps: int = 6
     nearest: int = 8
@@ -37,6 +39,8 @@ class MPPDEConfig(NodeConfig):
 
 
 class Step(nn.Module):
+    """One step of message passing."""
+
     def __init__(self, width: int) -> None:
         super().__init__()
         # The message's first layer, in parts: what its receiver and its sender give, and what differs between them.
@@ -59,6 +63,8 @@ class Step(nn.Module):
 
 
 class MPPDE(GraphModel[MPPDEConfig]):
+    """Message passing with differences of data and places."""
+
     name = "mp-pde"
     Config = MPPDEConfig
     small = {"width": 8, "steps": 2}

@@ -27,7 +27,7 @@ class NodeConfig(ConfigWithKinds):
 
     @property
     def kind_columns(self) -> int:
-        """Of the kind and alpha, where they are told."""
+        """How many columns tell the kind and alpha; none where they are not told."""
         return (len(self.kind_numbers) + 1) * self.kinds
 
     @property

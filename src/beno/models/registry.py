@@ -27,11 +27,12 @@ def register(model: ModelClass) -> ModelClass:
 
 
 def names() -> list[str]:
+    """The models that there are, those of other packages too."""
     return list({**_KNOWN, **dict.fromkeys(entry.name for entry in entry_points(group=GROUP))})
 
 
 def model_class(name: str) -> ModelClass:
-    """That of the package, or else of an installed package with an entry point of this name."""
+    """The model of this name: one that is registered, or else what an installed package has as an entry point."""
     if name in _KNOWN:
         return _KNOWN[name]
     for entry in entry_points(group=GROUP, name=name):

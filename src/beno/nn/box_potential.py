@@ -51,7 +51,7 @@ class BoxPotential:
         (forward, back, along_x), (forward_y, back_y, along_y) = (_waves(*side, device, dtype) for side in sides)
         self._forward, self._back = (forward, forward_y), (back, back_y)
         eigenvalue = (along_x[:, None] + along_y[None, :]) / domain.spacing**2
-        # That of the constant, which is free if all sides are, is zero.
+        # The eigenvalue of the constant, which is free if all sides are, is zero.
         self._inverse = torch.where(eigenvalue == 0, 0.0, 1 / eigenvalue).to(dtype)
 
         def number(cells: Int[np.ndarray, "m 2"]) -> Int[Tensor, " m"]:

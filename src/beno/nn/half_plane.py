@@ -46,7 +46,7 @@ def neumann_correction() -> Float[np.ndarray, "rows columns"]:
 
 
 def subtended_angle(away: np.ndarray, along: np.ndarray) -> np.ndarray:
-    """Of a panel of unit length, from so far away and so far along."""
+    """The angle that a panel of unit length fills, seen from so far away and so far along."""
     return np.arctan2(away, away**2 + along**2 - 0.25)
 
 

@@ -23,7 +23,7 @@ NEAREST = 1e-2  # in lengths of the panel: closer than this a point stands on it
 
 @dataclass(eq=False)
 class View:
-    """Of each panel b from each place a. Lengths are in units of the domain."""
+    """What each place a sees of each panel b. Lengths are in units of the domain."""
 
     features: Float[Tensor, "s a b 16"]
     log_measure: Float[Tensor, "s a b"]  # what a panel of a straight wall between its two corners has, about
@@ -155,7 +155,7 @@ class _Wedge:
 
     @staticmethod
     def _squares(power: Tensor, log_rho: Tensor, log_s: Tensor, turned: Tensor) -> tuple[Tensor, Tensor]:
-        """Of the distances between the powers of place and panel, and of place and mirrored panel."""
+        """Squared distances between the powers of place and panel, and of place and mirrored panel."""
         rho, s = torch.exp(power * log_rho), torch.exp(power * log_s)
         half = turned / 2
         near = (rho - s).square() + 4 * rho * s * torch.sin(half).square()

@@ -28,6 +28,8 @@ def fused_kernels() -> ModuleType | None:
 
 @dataclass(eq=False)  # not frozen: Fabric rebuilds what it passes to a model field by field
 class Wiring:
+    """The edges of a graph, ordered by receiver; each knows where its reverse stands."""
+
     receiver: Int[Tensor, " e"]
     sender: Int[Tensor, " e"]
     reverse: Int[Tensor, " e"]

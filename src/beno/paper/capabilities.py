@@ -35,6 +35,7 @@ def pages() -> dict[str, str]:
 
 
 def as_markdown() -> str:
+    """The capability table as a page."""
     lines = [
         "# What each method can do",
         "",
@@ -57,6 +58,7 @@ def as_markdown() -> str:
 
 
 def as_latex() -> str:
+    """The capability table for a paper."""
     lines = [
         "% needs the packages booktabs and amssymb; the paper's mark, and that of the model here",
         rf"\begin{{tabular}}{{l*{{{len(CAPABILITIES)}}}{{p{{2.4cm}}}}}}",

@@ -42,6 +42,8 @@ def _say_nothing(line: str) -> None:
 
 
 class Queue:
+    """Tables to be filled, with a folder of trainings and one of results."""
+
     def __init__(self, folder: Path, results: Path, budget: Budget, device: str = "auto") -> None:
         self.folder, self.budget = folder, budget
         self.cells = Cells(results, budget)

@@ -52,6 +52,8 @@ UNNAMED = set(AUTHORS_SETTINGS.items())  # settings that stand in no name, since
 
 @dataclass(frozen=True)
 class Row:
+    """A training, as a table has it, and what the paper calls it."""
+
     label: str
     training: Training
     paper_label: str | None = None  # of the row in the paper's table of the same name
@@ -60,6 +62,8 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
+    """Who is trained on what (rows), and tested on what (columns)."""
+
     name: str
     title: str
     columns: dict[str, Family]

@@ -25,6 +25,8 @@ def _of_this_process() -> Stored:
 
 @dataclass(frozen=True)
 class Machine:
+    """The device and the processor that something ran on."""
+
     cpu: str | None = None
     gpu: str | None = None
     cores: int | None = None
@@ -46,6 +48,8 @@ class Machine:
 
 @dataclass(frozen=True)
 class Trained:
+    """What a cell says of the training behind it."""
+
     model: str
     settings: Mapping[str, object]
     training: Mapping[str, object]  # the configuration

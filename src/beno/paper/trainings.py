@@ -30,6 +30,8 @@ Say = Callable[[str], None]
 
 
 class Trainings:
+    """The trainings behind the rows of tables, each in a folder of its own."""
+
     def __init__(self, folder: Path, cells: Cells, device: str) -> None:
         self.folder, self.cells, self.budget = folder, cells, cells.budget
         self.device = device

@@ -194,6 +194,7 @@ def _require_whole(name: str, value: object, least: int) -> None:
 
 
 def random_cuts(rng: np.random.Generator, corners: int, resolution: int) -> list[Cut]:
+    """Which corners are cut, and how far: width and height in cells, or None."""
     shares = rng.uniform(SMALLEST_CUT, LARGEST_CUT, size=(4, 2))
     which = rng.permutation(4)[:corners].tolist()
     sizes = np.maximum(1, np.round(shares * resolution).astype(int)).tolist()
@@ -242,10 +243,12 @@ def random_coefficient(
 
 
 def random_poisson(rng: np.random.Generator, domain: Domain, contrast: float) -> Poisson:
+    """Poisson's equation has nothing to draw."""
     return Poisson()
 
 
 def random_darcy(rng: np.random.Generator, domain: Domain, contrast: float) -> Darcy:
+    """kappa at the points and the panels of a domain."""
     places = np.concatenate([domain.points, domain.panels.centres])
     return Darcy(*np.split(random_coefficient(rng, places, contrast), [len(domain.points)]))
 

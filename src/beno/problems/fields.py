@@ -17,6 +17,8 @@ Index = slice | Int[np.ndarray, " _"]  # points and panels have one each, of any
 
 @dataclass(frozen=True)
 class Field:
+    """One field of a sample: where it stands, its form, and what it is part of."""
+
     name: str
     on: Literal["points", "panels"]
     stored_as: str  # its name in a file, within the group of points or panels

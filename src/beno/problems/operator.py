@@ -20,6 +20,8 @@ BALANCE_TOLERANCE, LEAST_PRECISE_BALANCE = {"float64": 1e-8, "float32": 1e-4}, 1
 
 @dataclass(frozen=True, eq=False)
 class Elliptic:
+    """The operator L: a domain, the law inside it, and what its walls do."""
+
     domain: Geometry
     law: Law
     walls: Walls
@@ -90,6 +92,7 @@ class Elliptic:
 
 
 def poisson_operator(domain: Geometry, kind: Kind | np.ndarray = Kind.DIRICHLET, alpha: FieldLike = 0.0) -> Elliptic:
+    """The operator of Poisson's equation, with one kind of wall or one for each panel."""
     return Elliptic(domain, Poisson(), walls_of(domain, kind, alpha))
 
 

@@ -18,6 +18,8 @@ from beno.support.errors import BenoError
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Problem:
+    """An operator and one right-hand side: find u with ``L u = (f, g)``."""
+
     operator: Elliptic
     right: RightHandSide
 

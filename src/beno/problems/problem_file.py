@@ -23,10 +23,14 @@ INSIDE, OUTSIDE = "#", "."
 
 
 class Part(BaseModel):
+    """A table of the file; keys that it does not know are refused."""
+
     model_config = ConfigDict(extra="forbid", strict=False, allow_inf_nan=False)
 
 
 class Constant(Part):
+    """The same value everywhere."""
+
     family: Literal["constant"]
     value: float
 
@@ -82,17 +86,23 @@ Values = Annotated[Constant | Waves | Random | Array, Field(discriminator="famil
 
 
 class RandomCoefficient(Part):
+    """kappa between 1 and a contrast, drawn as the datasets' is."""
+
     family: Literal["random"]
     seed: int = Field(default=0, ge=0)
     contrast: float = Field(default=10.0, ge=1)
 
 
 class ConstantCoefficient(Part):
+    """The same kappa everywhere."""
+
     family: Literal["constant"]
     value: float = Field(gt=0)
 
 
 class Boundary(Part):
+    """The kind of all walls, and g."""
+
     kind: Literal["dirichlet", "neumann", "robin"] = "dirichlet"
     alpha: float = Field(default=0.0, ge=0)
     values: Values
@@ -118,6 +128,8 @@ class DomainPart(Part):
 
 
 class ProblemFile(Part):
+    """A whole problem file."""
+
     equation: Literal["poisson", "darcy"] = "poisson"
     resolution: int = Field(default=32, ge=2, le=LARGEST_RESOLUTION)
     balanced: bool = False  # add a constant to f where Neumann walls alone would leave no solution
@@ -154,6 +166,7 @@ class ProblemFile(Part):
 
 
 def read_problem(path: Path) -> Problem:
+    """The problem that a TOML file describes; all that is wrong with the file is one error."""
     try:
         content = tomllib.loads(path.read_text())
     except OSError as error:

@@ -16,6 +16,8 @@ from beno.support.errors import BenoError
 
 
 class Kind(IntEnum):
+    """What a wall gives: u itself, its outward slope, or ``alpha u + slope``."""
+
     DIRICHLET = 0
     NEUMANN = 1
     ROBIN = 2
@@ -74,7 +76,7 @@ class Walls:
 
     @property
     def kinds(self) -> set[Kind]:
-        """Those that there are."""
+        """The kinds of walls that there are."""
         return {Kind(kind) for kind in np.unique(self.kind)}
 
     @cached_property

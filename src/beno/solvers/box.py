@@ -75,6 +75,8 @@ class Box(Solver):
 
 
 class PreparedBox(Prepared):
+    """The inverse on the whole square with Dirichlet walls."""
+
     def __init__(self, operator: Elliptic) -> None:
         self.operator, self.report = operator, Report(Box.name)
 
@@ -98,11 +100,14 @@ class PreparedBox(Prepared):
 
 
 class SineTransform(PreparedBox):
+    """Two sine transforms, where kappa is 1."""
+
     def inverse(self, source: Float[np.ndarray, "N N"]) -> Float[np.ndarray, "N N"]:
         return inverse_laplacian(source)
 
 
 def inverse_laplacian(source: Float[np.ndarray, "N N"]) -> Float[np.ndarray, "N N"]:
+    """v with ``laplace v = source`` and zero on the walls of the square."""
     n = len(source)
     eigenvalue = 2 * np.cos(np.pi * np.arange(1, n + 1) / n) - 2
     spectrum = fft.dstn(source, type=2) / (n * n * (eigenvalue[:, None] + eigenvalue[None, :]))

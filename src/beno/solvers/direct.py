@@ -46,6 +46,7 @@ class Factorised(PreparedSystem):
 
 
 def factorised(matrix: csc_array) -> SuperLU:
+    """The sparse LU factors of a symmetric matrix."""
     try:
         return splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
     except RuntimeError as error:

@@ -62,6 +62,7 @@ class System:
 
 
 def assemble(operator: Elliptic) -> System:
+    """The equations of all cells of an operator's domain."""
     domain, walls = operator.grid, operator.walls
     panels, near, h = domain.panels, domain.neighbours, domain.spacing
 

@@ -14,6 +14,8 @@ from beno.support.errors import BenoError
 
 @dataclass(frozen=True)
 class GaussSeidel(Solver):
+    """Sweeps until the relative residual is below a tolerance."""
+
     name: ClassVar[str] = "gauss-seidel"
     tolerance: float = 1e-8
     most_sweeps: int = 200_000
@@ -24,6 +26,8 @@ class GaussSeidel(Solver):
 
 
 class Swept(PreparedSystem):
+    """The equations of one operator, to be swept over."""
+
     def __init__(self, operator: Elliptic, settings: GaussSeidel) -> None:
         super().__init__(operator, settings.name)
         self.settings, self._rows = settings, self.system.matrix.tocsr()

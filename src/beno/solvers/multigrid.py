@@ -22,6 +22,8 @@ MOST_CYCLES = 200
 
 @dataclass(frozen=True)
 class Multigrid(Solver):
+    """Preconditioned conjugate gradients to a relative tolerance of the residual; for grids from about 256 x 256."""
+
     name: ClassVar[str] = "multigrid"
     tolerance: float = 1e-10
 
@@ -32,6 +34,8 @@ class Multigrid(Solver):
 
 
 class Hierarchy(PreparedSystem):
+    """The coarser grids of an operator, made once for all right-hand sides."""
+
     def __init__(self, operator: Elliptic, name: str, tolerance: float) -> None:
         import pyamg
 

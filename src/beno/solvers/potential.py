@@ -20,6 +20,8 @@ from beno.solvers.box import Box, box_of, filled
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Potential:
+    """A particular solution at the points, and its value and outward slope at the panels."""
+
     at_points: Float[np.ndarray, "*k n"]
     at_panels: Float[np.ndarray, "*k p"]
     slope: Float[np.ndarray, "*k p"]  # outward, at the panels

@@ -9,7 +9,7 @@ INTERRUPTIONS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Handling:
-    """Of interruptions, in the main thread, until it is left."""
+    """How the main thread handles interruptions, until this is left."""
 
     def __init__(self) -> None:
         self._handlers: dict[signal.Signals, Any] = {}
@@ -70,10 +70,11 @@ class Held(Handling):
 
 
 def let_through() -> None:
+    """Let interruptions reach this thread."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, INTERRUPTIONS)
 
 
 def ignore() -> None:
-    """At an end that once more would only disturb."""
+    """Take no more interruptions: the program is ending, and another one would only disturb that."""
     for sent in INTERRUPTIONS:
         signal.signal(sent, signal.SIG_IGN)

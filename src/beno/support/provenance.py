@@ -31,7 +31,7 @@ def _changed() -> list[str]:
 
 
 def _git(*words: str) -> str:
-    """Of the checkout that this file is in, if it is in one."""
+    """What git says of the checkout that this file is in; nothing if it is in none."""
     here = Path(__file__).resolve().parent
     try:
         return subprocess.run(["git", *words], cwd=here, capture_output=True, text=True, check=False).stdout.strip()

@@ -20,6 +20,8 @@ from beno.training.run_folder import RunFolder
 
 @dataclass(frozen=True, eq=False)
 class Beginning:
+    """The model, its settings and the weights to start from, all checked against the data."""
+
     model: str
     settings: dict[str, object]
     config: TrainingConfig

@@ -173,7 +173,7 @@ class Run:
         return replace(self.header, epoch=self.epoch, validation_loss=validation_loss)
 
     def _in_the_first_process(self, action: Callable[[], None]) -> None:
-        """What it refuses, all of them refuse, so that none of them waits for it."""
+        """Act in the first process alone. What it refuses all processes refuse, so that none waits for it."""
         refused, folder = "", self.folder
         if self.fabric.is_global_zero:
             try:

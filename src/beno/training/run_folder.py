@@ -24,6 +24,8 @@ STATE, LOG, BOARD = "state.safetensors", "log.jsonl", "tensorboard"
 
 
 class RunFolder:
+    """The files of a run: its state, its best weights, its logs, and the lock that keeps others out."""
+
     def __init__(self, path: Path) -> None:
         self.path, self.state, self.best, self.log = path, path / STATE, path / BEST, path / LOG
         self._lock = Lock(path / LOCK)

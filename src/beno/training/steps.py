@@ -119,5 +119,5 @@ class Steps:
             }
 
     def let_go(self) -> None:
-        """Of the wrapped model, which holds the group of processes."""
+        """Forget the wrapped model, which holds the group of processes."""
         del self._wrapped

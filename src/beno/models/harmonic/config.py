@@ -14,6 +14,8 @@ BOUNDARIES = ("dirichlet", "neumann", "mixed")
 
 @dataclass(frozen=True)
 class HarmonicConfig(ConfigWithKinds):
+    """Sizes of the network that corrects the kernels."""
+
     width: int = 128
     layers: int = 3  # of attention among the panels
     heads: int = 8

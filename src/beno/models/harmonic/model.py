@@ -37,6 +37,8 @@ PAIRS_AT_ONCE = {"cpu": 2**20, "cuda": 2**26}  # beyond training: a few hundred 
 
 
 class Harmonic(LinearModel[HarmonicConfig]):
+    """A softmax of analytic kernels and learned corrections; docs/harmonic.md derives it."""
+
     name = "harmonic"
     Config = HarmonicConfig
     preset = "harmonic"
@@ -158,7 +160,8 @@ class Harmonic(LinearModel[HarmonicConfig]):
 def _robin_log_measure(
     seen: View, lengths: Float[Tensor, "s p"], alpha: Float[Tensor, "s p"]
 ) -> Float[Tensor, "s m p"]:
-    """That of a flux of alpha, whose potential ends where it is absorbed: after 1 / alpha, or at other walls."""
+    """The log measure of a flux of alpha, whose potential ends where it is absorbed: after 1 / alpha, or at other
+    walls."""
     alpha = alpha[:, None, :].clamp(min=torch.finfo(alpha.dtype).tiny)  # 0 where the wall is of another kind
     return torch.log(lengths[:, None] * alpha * torch.log1p(1 / ((alpha + OTHER_WALLS) * seen.distance)) / math.pi)
 

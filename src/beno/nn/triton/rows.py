@@ -36,7 +36,7 @@ def _segment_sum_kernel(
     out, values, start, order, weight,
     ORDERED: tl.constexpr, WEIGHTED: tl.constexpr, ACTIVATE: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Of a segment, or of one of the pieces that it is split into."""
+    """The sum over a segment, or over one of the pieces that it is split into."""
     segment = tl.program_id(0).to(tl.int64)
     piece = tl.program_id(1)
     pieces = tl.num_programs(1)

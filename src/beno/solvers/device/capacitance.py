@@ -1,12 +1,13 @@
-"""The capacitance matrix: exact for a constant coefficient, whatever the shape and the walls, without iteration.
+"""The capacitance matrix: exact where kappa is constant, or constant in pieces, without iteration.
 
-The scheme on a domain differs from the five-point scheme on the whole box in the rows of the Q cells beside the
-boundary alone. With G the inverse on the box, sources s on these cells make their equations hold::
+The scheme on a domain, each row divided by its cell's kappa, differs from the five-point scheme on the whole box in Q
+rows alone: those of cells beside the boundary, and beside a jump of kappa. With G the inverse on the box, sources s on
+these cells make their equations hold::
 
     (I + K G) s = -K G r,      u = G (r + s)   in the domain,
 
-where K has what the rows differ by: E on the diagonal, and 1 for every neighbour that lies outside. Preparing takes a
-dense factorisation of a Q x Q matrix; a right-hand side takes two box solves and two triangular ones.
+where K is what the rows have more than the box's. Preparing takes a dense factorisation of a Q x Q matrix; a right-hand
+side takes two box solves and two triangular ones.
 
 B. L. Buzbee, F. W. Dorr, J. A. George, G. H. Golub, SIAM J. Numer. Anal. 8 (1971), doi:10.1137/0708066.
 W. Proskurowski, O. Widlund, Math. Comp. 30 (1976), doi:10.1090/S0025-5718-1976-0421102-4.
@@ -23,14 +24,16 @@ from torch import Tensor
 from beno.problems.operator import Elliptic
 from beno.problems.right_hand_side import RightHandSide
 from beno.problems.solution import Report
-from beno.problems.values import Rows, is_tensor
+from beno.problems.values import Rows
 from beno.solvers.base import Prepared, Solver
+from beno.solvers.box import filled
 from beno.solvers.device.box import sine_box
 from beno.solvers.device.kernels_at_hand import fused_kernels
-from beno.solvers.device.stencil import Equations, Stencil, as_tensors, wall_response
+from beno.solvers.device.stencil import Equations, Stencil, as_given, as_tensors, missed, wall_response
 from beno.support.errors import BenoError
 
-LARGEST = 6000  # cells beside the boundary; a dense factorisation of more costs more than it saves
+LARGEST = 6000  # rows; a dense factorisation of more costs more than it saves
+ROUNDING = 1e-13  # by which rows may differ from the box's that are the same
 NUMBERS_AT_ONCE = 2**27  # of the table that are gathered together
 
 
@@ -42,109 +45,85 @@ class Capacitance(Solver):
     most_corrections: int = 3
 
     def prepare(self, operator: Elliptic) -> "CapacitanceMatrix":
-        if not operator.law.is_uniform:
-            raise BenoError(f"the capacitance matrix is for constant coefficients, not for {operator.law.name}")
         return CapacitanceMatrix(operator, self)
 
 
 @dataclass(frozen=True, eq=False)
 class Difference:
-    """K: what the rows of the scheme on a domain have more than those of the box."""
+    """K: what the rows of the scheme, divided by kappa, have more than those of the box."""
 
     cells: Int[np.ndarray, " q"]  # whose rows differ, as cells of the box
-    places: Int[np.ndarray, " m"]  # where the difference looks: these cells, and those beyond the boundary
+    places: Int[np.ndarray, " m"]  # where the difference looks: these cells, and neighbours of theirs
     where: Int[np.ndarray, "q 5"]  # the cell itself and its neighbours, among the places
-    weight: Float[np.ndarray, "q 5"]  # zero at neighbours that are not beyond the boundary
+    weight: Float[np.ndarray, "q 5"]
 
     @classmethod
     def of(cls, operator: Elliptic) -> "Difference":
-        domain, panels, n = operator.grid, operator.grid.panels, operator.grid.resolution
-        beside = np.unique(panels.cell)  # all other rows are the box's own
-        if operator.leaves_constant_free:
-            beside = np.union1d(beside, [0])
-        i, j = domain.cells[beside].T
-        at_side = np.stack([i == 0, i == n - 1, j == 0, j == n - 1], axis=1)
-        is_wall = domain.neighbours[beside] < 0
-        walls = np.zeros(len(beside))
-        np.add.at(walls, np.searchsorted(beside, panels.cell), wall_response(operator) * operator.walls.value_weight)
-        more = walls - is_wall.sum(axis=1) - at_side.sum(axis=1)
-        if operator.leaves_constant_free:
-            more[0] += 1  # as in System.solvable_matrix
-        is_beyond = is_wall & ~at_side
-        differs = (np.abs(more) > 0) | is_beyond.any(axis=1)
-        cells, weight = (domain.cells[beside] @ (n, 1))[differs], np.column_stack([more, is_beyond])[differs]
+        domain, n = operator.grid, operator.grid.resolution
+        rows, weight = _weights(operator)
+        differs = (np.abs(weight) > ROUNDING).any(axis=1)
+        cells, weight = (domain.cells[rows] @ (n, 1))[differs], weight[differs]
+        if len(cells) > LARGEST:
+            raise BenoError(f"{len(cells)} rows differ from the box's; the capacitance matrix takes {LARGEST} at most")
         looked_at = np.where(weight != 0, cells[:, None] + np.array([0, -n, n, -1, 1]), cells[:, None])
         places, where = np.unique(np.column_stack([cells, looked_at]), return_inverse=True)
         return cls(cells, places, where.reshape(len(cells), 6)[:, 1:], weight)
 
 
-class CapacitanceMatrix(Prepared):
-    """Right-hand sides may be arrays or tensors, one row or many; all of them are solved together."""
+def _weights(operator: Elliptic) -> tuple[Int[np.ndarray, " r"], Float[np.ndarray, "r 5"]]:
+    """For points whose rows may differ from the box's: by how much, on the diagonal and at each neighbour."""
+    domain, panels, law = operator.grid, operator.grid.panels, operator.law
+    near, kappa = domain.neighbours, law.at_points(domain)
+    if law.is_uniform:  # no need to look at all cells
+        rows = np.unique(panels.cell)
+        rows = np.union1d(rows, [0]) if operator.leaves_constant_free else rows
+        faces = (near[rows] >= 0).astype(float)
+    else:
+        rows, faces = np.arange(len(near)), law.on_faces(domain) / kappa[:, None]
+    i, j = domain.cells[rows].T
+    last = domain.resolution - 1
+    at_side = np.stack([i == 0, i == last, j == 0, j == last], axis=1)
+    diagonal = faces.sum(axis=1)
+    response = wall_response(operator) * operator.walls.value_weight / kappa[panels.cell]
+    np.add.at(diagonal, np.searchsorted(rows, panels.cell), response)
+    reaction = law.reaction(domain)
+    if reaction is not None:
+        diagonal -= domain.spacing**2 * reaction[rows] / kappa[rows]
+    if operator.leaves_constant_free:
+        diagonal[0] += 1 / kappa[0]  # as in System.solvable_matrix
+    return rows, np.column_stack([diagonal - 4 - at_side.sum(axis=1), np.where(at_side, 0.0, 1 - faces)])
 
-    def __init__(self, operator: Elliptic, settings: Capacitance) -> None:
-        self.operator, self.settings, self.report = operator, settings, Report(settings.name)
-        self.device = torch.device(settings.device)
-        self._box = sine_box(operator.grid.resolution, self.device)
-        self._equations = Equations(operator, self.device)
-        self._stencil = Stencil.of([operator], self.device)
+
+class CapacitanceInverse:
+    """The inverse of the scheme's matrix, on pictures of the square that are zero outside the domain."""
+
+    def __init__(self, operator: Elliptic, device: torch.device, dtype: torch.dtype = torch.float64) -> None:
+        self.device, self._box = device, sine_box(operator.grid.resolution, device, dtype)
         difference = Difference.of(operator)
-        count = len(difference.cells)
-        if count > LARGEST:
-            raise BenoError(f"{count} cells lie beside the boundary; the capacitance matrix takes {LARGEST} at most")
-        self._cells, self._places = (
-            torch.as_tensor(one, device=self.device) for one in (difference.cells, difference.places)
+        self._cells, self._places, self._where = (
+            torch.as_tensor(one, device=device) for one in (difference.cells, difference.places, difference.where)
         )
-        self._where = torch.as_tensor(difference.where, device=self.device)
-        self._weight = torch.as_tensor(difference.weight, device=self.device)
+        self._weight = torch.as_tensor(difference.weight, device=device, dtype=dtype)
+        law, domain = operator.law, operator.grid
+        over_kappa = filled(domain, 1 / law.at_points(domain))
+        self._over_kappa = torch.as_tensor(over_kappa, device=device, dtype=dtype)
         matrix = self._differing(self._between(self._places, self._cells))
         matrix.diagonal().add_(1.0)
         # Rows of one size: those of a wall with a large alpha would drown the others.
         self._row_size = matrix.abs().amax(dim=1).clamp(min=1.0)
         self._factors = torch.linalg.lu_factor(matrix / self._row_size[:, None])
 
-    def apply(self, right: RightHandSide) -> Rows:
-        f, g = as_tensors(right, self.device, self._box.dtype)
-        vectors = self._equations.vectors(f, g)
-        if self.operator.leaves_constant_free:
-            at_points = self._equations.at_points(vectors)
-            vectors = vectors - (at_points.mean(dim=1)[:, None, None]) * self._stencil.inside
-        u = self._equations.at_points(self._solved(vectors)).reshape(right.f.shape)
-        return u.to(right.f.device, right.f.dtype) if is_tensor(right.f) else u.cpu().numpy()
+    def __len__(self) -> int:
+        """How many rows differ from the box's."""
+        return len(self._cells)
 
-    def _solved(self, vectors: Float[Tensor, "k N N"]) -> Float[Tensor, "k N N"]:
-        """Corrected by its residual until that is as small as asked for."""
-        size = vectors.flatten(1).norm(dim=1)
-        u, passes = self._inverse(vectors), 1
-        while True:
-            off = self._residual_size(u, vectors) > self.settings.tolerance * size
-            if not bool(off.any()):
-                break
-            residual = (vectors - self._stencil(u)) * self._stencil.inside
-            if passes > self.settings.most_corrections:
-                rows = off.nonzero().flatten().tolist()
-                worst = float((residual.flatten(1).norm(dim=1) / size).max())
-                raise BenoError(
-                    f"row{'s' * (len(rows) > 1)} {', '.join(map(str, rows[:5]))}: the residual is {worst:.1e} of the "
-                    f"right-hand side, where {self.settings.tolerance:.1e} is asked for"
-                )
-            u, passes = u + self._inverse(residual), passes + 1
-        self.report = Report(self.settings.name, passes)
-        return u
-
-    def _residual_size(self, u: Float[Tensor, "k N N"], vectors: Float[Tensor, "k N N"]) -> Float[Tensor, " k"]:
-        """In one pass over the arrays where there are kernels for it."""
-        fused = fused_kernels() if self.device.type == "cuda" else None
-        if fused is None:
-            return ((vectors - self._stencil(u)) * self._stencil.inside).flatten(1).norm(dim=1)
-        stencil = self._stencil
-        return fused.Kernels(stencil.diagonal, stencil.east, stencil.north, len(u)).residual(u, vectors).sqrt()
-
-    def _inverse(self, vectors: Float[Tensor, "k N N"]) -> Float[Tensor, "k N N"]:
-        first = self._box(vectors).flatten(1)[:, self._places]
+    def __call__(self, vectors: Float[Tensor, "k N N"]) -> Float[Tensor, "k N N"]:
+        sources = vectors * self._over_kappa
+        first = self._box(sources).flatten(1)[:, self._places]
         missing = -self._differing(first.T) / self._row_size[:, None]
-        sigma = torch.linalg.lu_solve(*self._factors, missing)
-        sources = vectors.flatten(1).index_add(1, self._cells, sigma.T)
-        return self._box(sources.view_as(vectors)) * self._stencil.inside
+        strength = torch.linalg.lu_solve(*self._factors, missing)
+        sources = sources.flatten(1).index_add(1, self._cells, strength.T)
+        return self._box(sources.view_as(vectors)) * (self._over_kappa > 0)
 
     def _differing(self, values: Float[Tensor, "m k"]) -> Float[Tensor, "q k"]:
         """K times what there is at the places."""
@@ -176,3 +155,46 @@ class CapacitanceMatrix(Prepared):
             values = at_places @ at_column.transpose(1, 2)
             found[which[some][is_there[some]]] = values[is_there[some]]
         return found
+
+
+class CapacitanceMatrix(Prepared):
+    """Right-hand sides may be arrays or tensors, one row or many; all of them are solved together."""
+
+    def __init__(self, operator: Elliptic, settings: Capacitance) -> None:
+        self.operator, self.settings, self.report = operator, settings, Report(settings.name)
+        self.device = torch.device(settings.device)
+        self.inverse = CapacitanceInverse(operator, self.device)
+        self._equations = Equations(operator, self.device)
+        self._stencil = Stencil.of([operator], self.device)
+
+    def apply(self, right: RightHandSide) -> Rows:
+        f, g = as_tensors(right, self.device, torch.float64)
+        vectors = self._equations.vectors(f, g)
+        if self.operator.leaves_constant_free:
+            mean = self._equations.at_points(vectors).mean(dim=1)
+            vectors = vectors - mean[:, None, None] * self._stencil.inside
+        return as_given(self._equations.at_points(self._solved(vectors)), right)
+
+    def _solved(self, vectors: Float[Tensor, "k N N"]) -> Float[Tensor, "k N N"]:
+        """Corrected by its residual until that is as small as asked for."""
+        enough = self.settings.tolerance * vectors.flatten(1).norm(dim=1)
+        u, passes = self.inverse(vectors), 1
+        while bool(((size := self._residual_size(u, vectors)) > enough).any()):
+            if passes > self.settings.most_corrections:
+                raise missed(self.name, (size > enough).nonzero().flatten().tolist(), self.settings.tolerance)
+            u = u + self.inverse((vectors - self._stencil(u)) * self._stencil.inside)
+            passes += 1
+        self.report = Report(self.settings.name, passes)
+        return u
+
+    @property
+    def name(self) -> str:
+        return self.settings.name
+
+    def _residual_size(self, u: Float[Tensor, "k N N"], vectors: Float[Tensor, "k N N"]) -> Float[Tensor, " k"]:
+        """In one pass over the arrays where there are kernels for it."""
+        fused = fused_kernels() if self.device.type == "cuda" else None
+        if fused is None:
+            return ((vectors - self._stencil(u)) * self._stencil.inside).flatten(1).norm(dim=1)
+        stencil = self._stencil
+        return fused.Kernels(stencil.diagonal, stencil.east, stencil.north, len(u)).residual(u, vectors).sqrt()

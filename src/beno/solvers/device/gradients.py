@@ -1,11 +1,12 @@
-"""Conjugate gradients for many problems at once, each with an operator of its own, preconditioned by the box.
+"""Conjugate gradients for many problems, or many right-hand sides, at once, preconditioned by an exact inverse nearby.
 
-Masks of one N x N box lie side by side. Residuals are extended by zeros, solved on the box, and restricted: symmetric
-and positive, so conjugate gradients may have it as a preconditioner. It stands between factors of the diagonal's root,
-which is large where kappa is and at walls.
+Many operators lie side by side as masks of one N x N box: residuals are extended by zeros, solved on the box, and
+restricted. One operator with many right-hand sides is preconditioned by the exact inverse of Poisson's equation on its
+own domain, the capacitance matrix. Either is symmetric and positive, so conjugate gradients may have it. It stands
+between factors of the diagonal's root, which is large where kappa is and at walls.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
@@ -15,15 +16,17 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from beno.problems.law import Poisson
 from beno.problems.operator import Elliptic
 from beno.problems.problem import Problem
 from beno.problems.right_hand_side import RightHandSide
 from beno.problems.solution import Report, Solution
-from beno.problems.values import Rows, is_tensor
+from beno.problems.values import Rows
 from beno.solvers.base import Prepared, Solver
-from beno.solvers.device.box import SineBox, sine_box
+from beno.solvers.device.box import sine_box
+from beno.solvers.device.capacitance import CapacitanceInverse
 from beno.solvers.device.kernels_at_hand import fused_kernels
-from beno.solvers.device.stencil import Equations, Stencil, as_tensors, wall_response
+from beno.solvers.device.stencil import Equations, Stencil, as_given, as_tensors, missed, wall_response
 from beno.support.errors import BenoError
 
 STEPS_BETWEEN_LOOKS = 5  # at the residuals, each of which waits for the device
@@ -38,6 +41,7 @@ class ConjugateGradients(Solver):
     most_steps: int = 2000
 
     def prepare(self, operator: Elliptic) -> "PreparedGradients":
+        """With the capacitance matrix of Poisson's equation where the boundary is not too long for one."""
         return PreparedGradients(operator, self)
 
     def solve_many(self, problems: Sequence[Problem]) -> list[Solution]:
@@ -75,15 +79,23 @@ class PreparedGradients(Prepared):
         self.device = torch.device(settings.device)
         self._equations = Equations(operator, self.device)
         self._stencil = Stencil.of([operator], self.device)
+        poisson = Elliptic(operator.domain, Poisson(), operator.walls)
+        on_gpu = self.device.type == "cuda" and fused_kernels() is not None
+        try:
+            nearby = CapacitanceInverse(poisson, self.device, torch.float32 if on_gpu else torch.float64)
+        except BenoError:  # the boundary is too long
+            self._nearby: Nearby | None = None
+        else:
+            self._nearby = Nearby(nearby, Stencil.of([poisson], self.device).diagonal)
 
     def apply(self, right: RightHandSide) -> Rows:
         f, g = as_tensors(right, self.device, torch.float64)
         vectors = self._equations.vectors(f, g)
         free = torch.full((len(vectors),), self.operator.leaves_constant_free, device=self.device)
-        pictures, steps = iterate(self._stencil, vectors, free, self.settings.tolerance, self.settings.most_steps)
+        limits = self.settings.tolerance, self.settings.most_steps
+        pictures, steps = iterate(self._stencil, vectors, free, *limits, self._nearby)
         self.report = Report(self.settings.name, steps)
-        u = self._equations.at_points(pictures).reshape(right.f.shape)
-        return u.to(right.f.device, right.f.dtype) if is_tensor(right.f) else u.cpu().numpy()
+        return as_given(self._equations.at_points(pictures), right)
 
 
 def _vector(problem: Problem) -> Float[np.ndarray, "N N"]:
@@ -94,8 +106,30 @@ def _vector(problem: Problem) -> Float[np.ndarray, "N N"]:
     return picture
 
 
+@dataclass(frozen=True, eq=False)
+class Nearby:
+    """An operator whose inverse is known, and the diagonal of its matrix."""
+
+    inverse: Callable[[Tensor], Tensor]
+    diagonal: Float[Tensor, "b N N"] | float
+
+    @classmethod
+    def box(cls, vectors: Float[Tensor, "k N N"], dtype: torch.dtype) -> "Nearby":
+        return cls(sine_box(vectors.shape[-1], vectors.device, dtype), 4.0)
+
+    def scale(self, stencil: Stencil) -> Float[Tensor, "b N N"]:
+        """What stands on either side of the inverse: 1 where the rows are alike, and 0 outside."""
+        ones = torch.ones_like(stencil.diagonal)
+        return stencil.inside * torch.sqrt(self.diagonal / torch.where(stencil.inside, stencil.diagonal, ones))
+
+
 def iterate(
-    stencil: Stencil, vectors: Float[Tensor, "k N N"], is_free: Bool[Tensor, " k"], tolerance: float, most_steps: int
+    stencil: Stencil,
+    vectors: Float[Tensor, "k N N"],
+    is_free: Bool[Tensor, " k"],
+    tolerance: float,
+    most_steps: int,
+    nearby: Nearby | None = None,
 ) -> tuple[Float[Tensor, "k N N"], int]:
     """Solutions whose residuals are within the tolerance of their right-hand sides, and how many steps they took.
 
@@ -105,29 +139,22 @@ def iterate(
     vectors = constants.taken_off(vectors)
     enough = tolerance * _norms(vectors)
     on_gpu = vectors.device.type == "cuda" and fused_kernels() is not None
-    steps_of = FusedSteps(stencil, constants) if on_gpu else PlainSteps(stencil, constants)
+    nearby = nearby or Nearby.box(vectors, torch.float32 if on_gpu else vectors.dtype)
+    take = (FusedSteps if on_gpu else PlainSteps)(stencil, constants, nearby)
     u, residual, steps = torch.zeros_like(vectors), vectors, 0
     size = _norms(residual)
     while bool((size > enough).any()):
         if steps >= most_steps:
-            raise _missed((size > enough).nonzero().flatten().tolist(), tolerance, steps)
+            raise missed("conjugate gradients", (size > enough).nonzero().flatten().tolist(), tolerance)
         # Of size one, so that nothing is too large or too small for single precision.
         unit = torch.where(size > 0, size, torch.ones_like(size))[:, None, None]
-        correction, taken = steps_of(residual / unit, enough / unit.flatten(), most_steps - steps)
+        correction, taken = take(residual / unit, enough / unit.flatten(), most_steps - steps)
         u = u + unit * correction
         residual = constants.taken_off((vectors - stencil(u)) * stencil.inside)
         before, size, steps = size, _norms(residual), steps + taken
         if bool((size > enough).any()) and not bool((size < before / 2).any()):  # rounding is all that is left
-            raise _missed((size > enough).nonzero().flatten().tolist(), tolerance, steps)
+            raise missed("conjugate gradients", (size > enough).nonzero().flatten().tolist(), tolerance)
     return u, steps
-
-
-def _missed(problems: list[int], tolerance: float, steps: int) -> BenoError:
-    named = ", ".join(map(str, problems[:5])) + (" and others" if len(problems) > 5 else "")
-    return BenoError(
-        f"conjugate gradients have not met the tolerance of {tolerance:.1e} in {steps} steps for "
-        f"{'problem' if len(problems) == 1 else 'problems'} {named}; the direct solver has no such limit"
-    )
 
 
 def _norms(pictures: Float[Tensor, "k N N"]) -> Float[Tensor, " k"]:
@@ -149,17 +176,12 @@ class Constants:
         return pictures - mean.to(pictures.dtype)[:, None, None] * self._inside
 
 
-def preconditioner_scale(stencil: Stencil) -> Float[Tensor, "b N N"]:
-    """Full weight where a row is the box's own; less where walls or kappa make it larger; none outside."""
-    diagonal = torch.where(stencil.inside, stencil.diagonal, torch.ones_like(stencil.diagonal))
-    return stencil.inside * torch.sqrt(4 / diagonal)
-
-
 class PlainSteps:
     """Conjugate gradients in the precision of the residual, on any device."""
 
-    def __init__(self, stencil: Stencil, constants: Constants) -> None:
-        self._stencil, self._constants, self._scale = stencil, constants, preconditioner_scale(stencil)
+    def __init__(self, stencil: Stencil, constants: Constants, nearby: Nearby) -> None:
+        self._stencil, self._constants = stencil, constants
+        self._inverse, self._scale = nearby.inverse, nearby.scale(stencil)
 
     def __call__(
         self, residual: Float[Tensor, "k N N"], enough: Float[Tensor, " k"], most_steps: int
@@ -180,8 +202,7 @@ class PlainSteps:
         return u, step
 
     def _precondition(self, residual: Float[Tensor, "k N N"]) -> Float[Tensor, "k N N"]:
-        box = sine_box(residual.shape[-1], residual.device, residual.dtype)
-        return self._constants.taken_off(self._scale * box(self._scale * residual))
+        return self._constants.taken_off(self._scale * self._inverse(self._scale * residual))
 
 
 class FusedSteps:
@@ -189,10 +210,10 @@ class FusedSteps:
 
     PRECISE = 1e-4  # the least that a residual in single precision is brought down to
 
-    def __init__(self, stencil: Stencil, constants: Constants) -> None:
-        self._constants = constants
+    def __init__(self, stencil: Stencil, constants: Constants, nearby: Nearby) -> None:
+        self._constants, self._inverse = constants, nearby.inverse
         self._stencil = tuple(one.float().contiguous() for one in (stencil.diagonal, stencil.east, stencil.north))
-        self._scale = preconditioner_scale(stencil).float().contiguous()
+        self._scale = nearby.scale(stencil).float().contiguous()
 
     def __call__(
         self, residual: Float[Tensor, "k N N"], enough: Float[Tensor, " k"], most_steps: int
@@ -200,13 +221,12 @@ class FusedSteps:
         fused = fused_kernels()
         assert fused is not None
         left, scale = residual.float().contiguous(), self._scale
-        box = sine_box(left.shape[-1], left.device, torch.float32)
         kernels = fused.Kernels(*self._stencil, problems=len(left))
         u, image, scaled = torch.zeros_like(left), torch.empty_like(left), scale * left
         product, before, curvature, sizes = (kernels.parts() for _ in range(4))
         enough = torch.clamp(enough.float() / 2, min=self.PRECISE) ** 2
         with _tensor_cores():
-            solved = self._solved(box, scaled)
+            solved = self._solved(scaled)
             direction = scale * solved
             kernels.product(left, solved, scale, product)
             for step in range(1, most_steps + 1):
@@ -214,14 +234,14 @@ class FusedSteps:
                 kernels.update(u, left, scaled, direction, image, scale, product, curvature, sizes)
                 if step % STEPS_BETWEEN_LOOKS == 0 and not bool((sizes.sum(dim=1) > enough).any()):
                     break
-                solved = self._solved(box, scaled)
+                solved = self._solved(scaled)
                 product, before = before, product
                 kernels.product(left, solved, scale, product)
                 kernels.turn(direction, solved, scale, product, before)
         return u.double(), step
 
-    def _solved(self, box: SineBox, scaled: Float[Tensor, "k N N"]) -> Float[Tensor, "k N N"]:
-        solved = box(scaled)
+    def _solved(self, scaled: Float[Tensor, "k N N"]) -> Float[Tensor, "k N N"]:
+        solved = self._inverse(scaled)
         if not self._constants.any_free:
             return solved
         safe = torch.where(self._scale > 0, self._scale, torch.ones_like(self._scale))

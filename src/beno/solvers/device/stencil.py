@@ -10,7 +10,9 @@ from torch import Tensor
 
 from beno.problems.operator import Elliptic
 from beno.problems.right_hand_side import RightHandSide
+from beno.problems.values import Rows, is_tensor
 from beno.solvers.box import filled
+from beno.support.errors import BenoError
 
 
 @dataclass(eq=False)
@@ -95,3 +97,18 @@ def as_tensors(right: RightHandSide, device: torch.device, dtype: torch.dtype) -
     """As stacks of rows."""
     f, g = (torch.as_tensor(rows).to(device, dtype) for rows in (right.f, right.g))
     return f.reshape(-1, f.shape[-1]), g.reshape(-1, g.shape[-1])
+
+
+def as_given(u: Float[Tensor, "k n"], right: RightHandSide) -> Rows:
+    """In the form that the right-hand side has: one row or a stack, array or tensor, on its device."""
+    u = u.reshape(right.f.shape)
+    return u.to(right.f.device, right.f.dtype) if is_tensor(right.f) else u.cpu().numpy()
+
+
+def missed(method: str, rows: list[int], tolerance: float) -> BenoError:
+    """What to say of right-hand sides, or problems, whose residuals are larger than asked for."""
+    named = ", ".join(map(str, rows[:5])) + (" and others" if len(rows) > 5 else "")
+    return BenoError(
+        f"{method} has not met the tolerance of {tolerance:.1e} for {'row' if len(rows) == 1 else 'rows'} {named}; "
+        "the direct solver is as exact as double precision can be"
+    )
