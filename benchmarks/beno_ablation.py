@@ -23,10 +23,10 @@ from beno.learned.operator import LearnedOperator
 from beno.paper.tables import ABLATIONS, AUTHORS_SETTINGS
 from beno.problems.families import Family
 from beno.training.config import PRESETS
-from beno.training.loop import Run
+from beno.training.run import Run
 
 TRAINING_SEED, TEST_SEED, TEST_SAMPLES = 0, 100, 200
-ENDS_OF_CYCLES = (16, 48, 112, 240, 496)
+LAST_EPOCHS_OF_CYCLES = (16, 48, 112, 240, 496)
 
 
 def train(folder: Path, variant: str, seed: int, epochs: int, width: int, steps: int) -> dict[str, object]:
@@ -37,12 +37,13 @@ def train(folder: Path, variant: str, seed: int, epochs: int, width: int, steps:
     validation: list[float] = []
     with Dataset(folder / "train.h5") as dataset:
         run = Run(run_folder, dataset, "beno", settings, config)
-    run.train(lambda epoch: validation.append(float(epoch.validation_relative_l2)))
+    with run:
+        run.train(lambda epoch: validation.append(float(epoch.validation_relative_l2)))
     with Dataset(folder / "test.h5") as dataset:
-        error = evaluate(LearnedOperator.load(run_folder), dataset, "all").summary()["relative_l2"]
-    at_ends = {str(epoch): validation[epoch - 1] for epoch in ENDS_OF_CYCLES if epoch <= epochs}
+        error = evaluate(LearnedOperator.load(run_folder), dataset, "all").figures["relative_l2"].mean
+    by_epoch = {str(epoch): validation[epoch - 1] for epoch in LAST_EPOCHS_OF_CYCLES if epoch <= epochs}
     print(f"{variant}, seed {seed}: {100 * error:.1f} %", flush=True)
-    return {"variant": variant, "seed": seed, "relative_l2": error, "validation_relative_l2": at_ends}
+    return {"variant": variant, "seed": seed, "relative_l2": error, "validation_relative_l2": by_epoch}
 
 
 def main() -> None:

@@ -9,18 +9,22 @@ import shutil
 import tempfile
 import time
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
 import torch
 from record import record
 
+from beno.batches.augmentation import Selection
+from beno.batches.graphs import GraphBatches
 from beno.datasets.dataset import Dataset
 from beno.datasets.making import make
 from beno.models.beno import BENOConfig
 from beno.problems.families import Family
 from beno.training.config import PRESETS
-from beno.training.loop import Run, make_fabric
+from beno.training.fabric import make_fabric
+from beno.training.run import Run
 
 # The authors' code on one H200 with the paper's list of parameters, ms a sample.
 AUTHORS_TRAINING, AUTHORS_INFERENCE = 72.5, 18.6
@@ -36,14 +40,14 @@ def operations(config: BENOConfig, points: float, edges: float, panels: int) -> 
     message_passing = config.steps * square * (edges * an_edge + points * a_node)
     encoders = square * (edges + points)  # their second layers; the first are narrow
     boundary = config.steps * config.boundary_layers * panels * (12 * square + 4 * panels * config.width)
-    return config.branches * (message_passing + encoders + points * square + boundary)
+    return config.branch_count * (message_passing + encoders + points * square + boundary)
 
 
 def bytes_moved(config: BENOConfig, edges: float) -> float:
     """The fewest bytes of one training step over one sample: every layer on edges reads and writes each of its
     tensors once forward, and backward reads the gradient and the input and writes one gradient."""
     layers = config.mlp_layers * config.steps + (config.mlp_layers + 1) * (config.steps - 1)
-    return config.branches * edges * config.width * 2 * layers * (2 + 3)
+    return config.branch_count * edges * config.width * 2 * layers * (2 + 3)
 
 
 def ceilings(device: torch.device) -> tuple[float, float]:
@@ -104,9 +108,9 @@ def main() -> None:
     record("beno_speed", vars(options) | {"seed": 0}, figures)
 
 
-def plan_for(cohort, batch_size: int, seed: int):
+def selection_of(batches: GraphBatches, batch_size: int, seed: int) -> Selection:
     rng = np.random.default_rng(seed)
-    return cohort.plan(rng.permutation(len(cohort))[:batch_size], rng)
+    return batches.select(rng.permutation(len(batches))[:batch_size], rng)
 
 
 def measure(folder: Path, variant: str, settings: dict, batch_size: int, product: float, copy: float) -> dict:
@@ -123,17 +127,17 @@ def measure(folder: Path, variant: str, settings: dict, batch_size: int, product
             config=replace(config, batch_size=batch_size),
             fabric=fabric,
         )
-    cohort = run.train_set
-    plans = [plan_for(cohort, batch_size, i) for i in range(10)]
-    turn = iter(range(10**9))
-    train = seconds(lambda: run._step(plans[next(turn) % 10]))
+    batches = run.train_set
+    selections = cycle([selection_of(batches, batch_size, i) for i in range(10)])
+    train = seconds(lambda: run.steps(next(selections), config.learning_rate))
     run.network.eval()
-    with torch.no_grad(), run.autocast():
-        batch = cohort.batch(np.arange(min(100, len(cohort))))
+    with torch.no_grad(), run.steps.autocast():
+        batch = batches.batch(np.arange(min(100, len(batches))))
         infer = seconds(lambda: run.network(batch)) / len(batch)
     model = run.network.config
-    flops = 3 * operations(model, cohort.point_counts.mean(), cohort.edge_counts.mean(), int(cohort.panel_counts[0]))
-    moved = bytes_moved(model, cohort.edge_counts.mean())
+    points, edges = batches.point_counts.mean(), batches.edge_counts.mean()
+    flops = 3 * operations(model, points, edges, int(batches.panel_counts[0]))
+    moved = bytes_moved(model, edges)
     return {
         "variant": variant,
         "batch_size": batch_size,

@@ -20,7 +20,8 @@ from beno.datasets.dataset import Dataset
 from beno.datasets.making import make
 from beno.problems.families import Family
 from beno.training.config import PRESETS
-from beno.training.loop import EpochRecord, Run
+from beno.training.records import EpochRecord
+from beno.training.run import Run
 
 SETTINGS = {"residual": True, "layer_norm": True, "width": 32, "steps": 3}
 VARIANTS = {"dirichlet": {}, "neumann": {}, "neumann, no symmetries": {"symmetries": False}}
@@ -43,13 +44,14 @@ def main() -> None:
         history: list[EpochRecord] = []
         with Dataset(data) as dataset:
             run = Run(folder / variant, dataset, "beno", SETTINGS, config)
-        run.train(history.append)
+        with run:
+            run.train(history.append)
         figures[variant] = {
             "train_loss": [one.train_loss for one in history],
             "validation_relative_l2": [one.validation_relative_l2 for one in history],
         }
-        ends = [one for one in history if one.epoch in (16, 48, 112, 240)]
-        table.add_row(variant, ", ".join(f"{100 * one.validation_relative_l2:.1f}" for one in ends))
+        last = [one for one in history if one.epoch in (16, 48, 112, 240)]  # of their cycles
+        table.add_row(variant, ", ".join(f"{100 * one.validation_relative_l2:.1f}" for one in last))
     Console().print(table)
     record("beno_start", vars(options) | {"settings": SETTINGS}, figures)
 

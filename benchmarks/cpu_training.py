@@ -20,24 +20,24 @@ from rich.table import Table
 
 from beno.datasets.dataset import Dataset
 from beno.datasets.making import make
-from beno.models import MODELS
+from beno.models.registry import model_class, names
 from beno.nn.device import multiplies_in_half
 from beno.paper.tables import AUTHORS_SETTINGS
 from beno.problems.families import Family
 from beno.training.config import PRESETS
-from beno.training.loop import Run
+from beno.training.run import Run
 
 WAYS = {"single, whole": ("32-true", False), "half, whole": ("bf16-mixed", False), "half, pieces": ("bf16-mixed", True)}
 
 
 def run_of(model: str, way: str, data: Path, folder: Path) -> Run:
     precision, in_pieces = WAYS[way]
-    preset = PRESETS["harmonic" if model == "harmonic" else "fast"]
+    preset = PRESETS[model_class(model).preset]
     with Dataset(data) as dataset:
         settings = AUTHORS_SETTINGS if model == "beno" else {}
         run = Run(folder / f"{model}, {way}", dataset, model, settings, replace(preset, precision=precision))
     if not in_pieces:
-        run.train_set.IN_CACHE = sys.maxsize
+        run.train_set.POINTS_IN_CACHE = sys.maxsize
     return run
 
 
@@ -54,7 +54,7 @@ def main() -> None:
     with TemporaryDirectory() as name:
         folder = Path(name)
         make(Family(), 0, options.samples, folder / "data.h5")
-        for model in MODELS:
+        for model in names():
             runs = {way: run_of(model, way, folder / "data.h5", folder) for way in WAYS}
             times: dict[str, list[float]] = {way: [] for way in WAYS}
             for repeat in range(options.repeats + 1):

@@ -15,20 +15,19 @@ from rich.console import Console
 from rich.table import Table
 from torch.nn import functional
 
-from beno.batches.graphs import Batch
-from beno.datasets.records import Sample
+from beno.batches.graphs import GraphBatch
 from beno.datasets.scales import Scales
 from beno.models.gkn import GKN, GKNConfig
 from beno.models.nodes import node_features
 from beno.nn.segments import to_edges, to_nodes
 from beno.problems.families import Family
-from beno.solvers.finite_volumes import solve
+from beno.solvers.direct import Direct
 
 
-def with_matrices(model: GKN, batch: Batch) -> torch.Tensor:
+def with_matrices(model: GKN, batch: GraphBatch) -> torch.Tensor:
     """The same answer as the model's."""
     config, wiring = model.config, batch.wiring
-    features = node_features(batch, config.coefficient, config.kinds)
+    features = node_features(batch, config)
     hidden = model.kernel(to_edges(model.from_receiver(features), model.from_sender(features), wiring))
     # The last layer's weight is (receiving, hidden, sending); here its outputs are matrices (receiving, sending).
     last = model.matrix.weight.view(config.width, config.kernel_width, config.width).transpose(1, 2).flatten(0, 1)
@@ -41,13 +40,13 @@ def with_matrices(model: GKN, batch: Batch) -> torch.Tensor:
     return model.project(nodes).float()[:, 0]
 
 
-def timed_step(model: GKN, batch: Batch, answer: Callable[[GKN, Batch], torch.Tensor]) -> float:
+def timed_step(model: GKN, batch: GraphBatch, answer: Callable[[GKN, GraphBatch], torch.Tensor]) -> float:
     model.zero_grad()
     start = perf_counter()
-    with torch.autocast(batch.u.device.type, torch.bfloat16):
+    with torch.autocast(batch.truth.device.type, torch.bfloat16):
         predicted = answer(model, batch)
-    batch.by_sample((predicted - batch.u).square()).sum().backward()
-    if batch.u.is_cuda:
+    batch.by_sample((predicted - batch.truth).square()).sum().backward()
+    if batch.truth.is_cuda:
         torch.cuda.synchronize()
     return 1000 * (perf_counter() - start)
 
@@ -60,12 +59,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    samples = [Sample.of(solve(Family().problem(options.seed, index))) for index in range(options.samples)]
+    solutions = [Direct().solve(Family().problem(options.seed, index)) for index in range(options.samples)]
     figures, table = {}, Table("kernel", "matrices, ms", "after the sum, ms", "times faster")
     for kernel_width in (256, 1024):
         torch.manual_seed(options.seed)
         model = GKN(GKNConfig(kernel_width=kernel_width)).to(options.device)
-        batch = model.cohort(samples, Scales.fit(samples), model.config, options.device).batch()
+        batch = model.batches(solutions, Scales.fit(solutions), model.config, options.device).batch()
         with torch.no_grad():
             torch.testing.assert_close(with_matrices(model, batch), model(batch), rtol=1e-3, atol=1e-3)
         ways = {"matrices": with_matrices, "after_the_sum": GKN.__call__}

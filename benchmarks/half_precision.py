@@ -11,19 +11,19 @@ from pathlib import Path
 import numpy as np
 from record import record
 
-from beno.datasets.records import Sample
-from beno.evaluation.metrics import relative_l2
 from beno.learned.checkpoints import cast_to_half
 from beno.learned.operator import LearnedOperator
 from beno.problems.families import Family
-from beno.solvers.finite_volumes import solve
+from beno.problems.norms import relative_l2
+from beno.problems.solution import Solution
+from beno.solvers.direct import Direct
 
 SEED = 300
 
 
-def errors_of(operator: LearnedOperator, samples: list[Sample]) -> np.ndarray:
-    predicted = operator.predict(samples)
-    return np.array([relative_l2(ours, sample.u) for ours, sample in zip(predicted, samples, strict=True)])
+def errors_of(operator: LearnedOperator, solutions: list[Solution]) -> np.ndarray:
+    predicted = operator.predict([solution.problem for solution in solutions])
+    return np.array([relative_l2(ours, exact.u) for ours, exact in zip(predicted, solutions, strict=True)])
 
 
 def main() -> None:
@@ -36,14 +36,14 @@ def main() -> None:
         operator = LearnedOperator.load(run)
         data = operator.header.data
         family = Family(data.equation, data.boundary, data.corners, data.resolution)
-        samples = [Sample.of(solve(family.problem(SEED, index))) for index in range(options.samples)]
+        solutions = [Direct().solve(family.problem(SEED, index)) for index in range(options.samples)]
         weights = operator.model.state_dict()
         rounded = cast_to_half(weights)
         if all(bool((weights[name] == rounded[name]).all()) for name in weights):
             raise SystemExit(f"{run} has weights that are rounded already")
-        single = errors_of(operator, samples)
+        single = errors_of(operator, solutions)
         operator.model.load_state_dict(rounded)
-        half = errors_of(operator, samples)
+        half = errors_of(operator, solutions)
         figures[run.name] = {
             "single": float(single.mean()),
             "half": float(half.mean()),

@@ -18,19 +18,21 @@ import torch
 from record import record
 from scipy.spatial import cKDTree
 
-from beno.batches.panels import DenseCohort
+from beno.batches.panels import PanelBatches
 from beno.datasets.dataset import Dataset
 from beno.datasets.making import make
-from beno.datasets.records import Sample
-from beno.evaluation.metrics import relative_l2
 from beno.geometry.grid import Domain
+from beno.learned.operator import LearnedOperator
 from beno.learned.shipped import load
 from beno.nn.device import choose_device
 from beno.problems.families import Family
-from beno.problems.problem import poisson
-from beno.solvers.finite_volumes import Direct, Multigrid, assemble, solve
+from beno.problems.norms import relative_l2
+from beno.problems.problem import Problem, poisson
+from beno.solvers.direct import Direct
+from beno.solvers.multigrid import Multigrid
 from beno.training.config import PRESETS
-from beno.training.loop import Run, make_fabric
+from beno.training.fabric import make_fabric
+from beno.training.run import Run
 
 
 def seconds(action, repeats: int = 10, warm_up: int = 2) -> float:
@@ -75,19 +77,19 @@ def training(samples: int, points: int) -> dict:
     return {"points": points or "all", "ms_a_sample": 1000 * taken, "peak_gib": peak_gib()}
 
 
-def inference(operator, count: int) -> dict:
+def inference(operator: LearnedOperator, count: int) -> dict:
     """Many different problems at 32², in one batch."""
     start = time.perf_counter()
     problems = [Family(corners="mixed").problem(5, index) for index in range(count)]
-    samples = [Sample.of(solve(problem)) for problem in problems]
+    solutions = [Direct().solve(problem) for problem in problems]
     made = time.perf_counter()
-    batch = DenseCohort.of(samples, operator.header.scales, operator.device).batch()
+    batch = PanelBatches.of(problems, operator.header.scales, operator.device).batch()
     prepared = time.perf_counter() - made
     reset_peak()
     with torch.no_grad():
         taken = seconds(lambda: operator.run(batch))
         predicted = batch.split(operator.run(batch).sum(dim=0).float() * operator.header.scales.solution)
-    errors = [relative_l2(u.cpu().numpy(), sample.u) for u, sample in zip(predicted, samples, strict=True)]
+    errors = [relative_l2(u.cpu().numpy(), exact.u) for u, exact in zip(predicted, solutions, strict=True)]
     return {
         "problems": count,
         "ms_a_problem": 1000 * taken / count,
@@ -98,7 +100,7 @@ def inference(operator, count: int) -> dict:
     }
 
 
-def one_shape(operator, resolution: int, right_hand_sides: int, slow: bool) -> dict:
+def one_shape(operator: LearnedOperator, resolution: int, right_hand_sides: int, slow: bool) -> dict:
     """One unseen shape, and then many right-hand sides; the classical solvers at the same."""
     domain = Family(resolution=resolution).problem(77, 0).domain
     other = Family(resolution=resolution).problem(78, 0).domain
@@ -114,9 +116,10 @@ def one_shape(operator, resolution: int, right_hand_sides: int, slow: bool) -> d
         torch.as_tensor(rng.normal(size=(right_hand_sides, size)), dtype=dtype, device=operator.device)
         for size in (len(domain.points), len(domain.panels))
     )
-    applied_in = seconds(lambda: assembled(f, g), repeats=5) / right_hand_sides
-    problem = Family(resolution=resolution).problem(77, 0)
-    exact = solve(problem)
+    right = assembled.operator.right(f, g)
+    applied_in = seconds(lambda: assembled(right), repeats=5) / right_hand_sides
+    problem, direct, multigrid = Family(resolution=resolution).problem(77, 0), Direct(), Multigrid()
+    exact = direct.solve(problem)
     row = {
         "resolution": resolution,
         "points": len(domain.points),
@@ -124,19 +127,18 @@ def one_shape(operator, resolution: int, right_hand_sides: int, slow: bool) -> d
         "assemble_ms": 1000 * assembled_in,
         "from_mask_ms": 1000 * from_mask_in,
         "right_hand_side_ms": 1000 * applied_in,
-        "relative_l2": relative_l2(assembled(problem.source, problem.g), exact.u),
+        "relative_l2": relative_l2(assembled(problem.right), exact.u),
         "peak_gib": peak_gib(),
     }
-    row["direct_ms"] = 1000 * seconds(lambda: solve(problem, Direct()), repeats=3, warm_up=0)
-    system = assemble(problem)
-    factorisation, right = system.factorisation, system.right_hand_side(problem.source, problem.g)
-    row["cached_factorisation_ms"] = 1000 * seconds(lambda: factorisation.solve(right), repeats=3)
+    row["direct_ms"] = 1000 * seconds(lambda: direct.solve(problem), repeats=3, warm_up=0)
+    prepared = direct.prepare(problem.operator)
+    row["cached_factorisation_ms"] = 1000 * seconds(lambda: prepared(problem.right), repeats=3)
     if slow:
-        row["multigrid_ms"] = 1000 * seconds(lambda: solve(problem, Multigrid()), repeats=3, warm_up=0)
+        row["multigrid_ms"] = 1000 * seconds(lambda: multigrid.solve(problem), repeats=3, warm_up=0)
     return row
 
 
-def coarser(problem, u, factor: int) -> dict:
+def coarser(problem: Problem, u: np.ndarray, factor: int) -> dict:
     """What a direct solver makes of the same problem on fewer cells, read off between them."""
     domain = problem.domain
     blocks = domain.mask.reshape(domain.resolution // factor, factor, -1, factor)
@@ -145,7 +147,7 @@ def coarser(problem, u, factor: int) -> dict:
     f, g = (
         values[cKDTree(fine).query(places)[1]]
         for values, fine, places in (
-            (problem.source, domain.points, coarse.points),
+            (problem.f, domain.points, coarse.points),
             (problem.g, domain.panels.centres, coarse.panels.centres),
         )
     )
@@ -153,11 +155,12 @@ def coarser(problem, u, factor: int) -> dict:
     nearest = coarse.points[cKDTree(coarse.points).query(domain.points)[1]]
     inside = coarse.mask[tuple((domain.points * coarse.resolution).astype(int).T)]
     places = np.where(inside[:, None], domain.points, nearest)
-    solved = solve(small, Direct())
+    direct = Direct()
+    solved = direct.solve(small)
     return {
         "resolution": domain.resolution,
         "solved_at": coarse.resolution,
-        "direct_ms": 1000 * seconds(lambda: solve(small, Direct()), repeats=3, warm_up=0),
+        "direct_ms": 1000 * seconds(lambda: direct.solve(small), repeats=3, warm_up=0),
         "read_off_ms": 1000 * seconds(lambda: solved.at(places), repeats=3, warm_up=0),
         "relative_l2": relative_l2(solved.at(places), u),
     }
@@ -168,7 +171,7 @@ def on_coarser_grids(resolutions: list[int]) -> None:
     rows = []
     for resolution in resolutions:
         problem = Family(resolution=resolution).problem(77, 0)
-        u = solve(problem).u
+        u = Direct().solve(problem).u
         rows += [coarser(problem, u, factor) for factor in (2, 4, 8) if resolution >= 8 * factor]
         print(*rows[-3:], sep="\n", flush=True)
     record("coarse_grids", {"resolutions": resolutions, "seed": 77}, {"rows": rows})

@@ -13,20 +13,18 @@ from record import record
 from rich.console import Console
 from rich.table import Table
 
-from beno.datasets.dataset import Metadata
+from beno.datasets.metadata import Metadata
 from beno.datasets.published import with_published_fault
-from beno.datasets.records import Sample
 from beno.datasets.scales import Scales
-from beno.evaluation.metrics import relative_l2
 from beno.learned.checkpoints import Header
 from beno.learned.operator import LearnedOperator
-from beno.models import make_config, make_model
-from beno.models.harmonic.model import HarmonicConfig
+from beno.models.harmonic.model import Harmonic, HarmonicConfig
 from beno.paper.reported import COLUMNS
 from beno.paper.tables import TRAINING_SEED, testing_seed
 from beno.problems.families import Family
+from beno.problems.norms import relative_l2
 from beno.problems.problem import Problem
-from beno.solvers.finite_volumes import solve
+from beno.solvers.direct import Direct
 
 SAMPLES = 100
 FAMILIES = {
@@ -40,18 +38,18 @@ FAMILIES = {
 def with_nothing_learned(family: Family) -> LearnedOperator:
     torch.manual_seed(0)
     data = Metadata.of_family(family, TRAINING_SEED, 1)
-    config = make_config("harmonic", HarmonicConfig.settings_for(data))
-    return LearnedOperator(Header("harmonic", vars(config), Scales(), data), make_model("harmonic", config))
+    config = HarmonicConfig.from_settings(HarmonicConfig.settings_for(data.problem_class))
+    return LearnedOperator(Header(Harmonic.name, vars(config), Scales(), data), Harmonic(config))
 
 
 def answers(problem: Problem, kernel: LearnedOperator) -> Iterator[tuple[str, np.ndarray]]:
+    solve = Direct().solve
     forced, driven = problem.split()
     yield "the source alone", solve(forced).u
     yield "the walls alone", solve(driven).u
-    sample = Sample.of(solve(problem))
-    yield "the harmonic kernel, nothing learned", kernel.predict([sample])[0]
-    if problem.equation == "poisson" and not problem.is_pure_neumann:  # what the published sample is of
-        wrong = replace(problem, g=with_published_fault(sample).g)
+    yield "the harmonic kernel, nothing learned", kernel.predict([problem])[0]
+    if problem.law.is_uniform and not problem.operator.leaves_constant_free:  # what the published sample is of
+        wrong = with_published_fault(solve(problem)).problem
         yield "exact, with the published sample's walls", solve(wrong).u
 
 
@@ -60,10 +58,10 @@ def main() -> None:
     for name, family in FAMILIES.items():
         kernel = with_nothing_learned(family)
         for corners, column in COLUMNS.items():
-            shapes, errors = replace(family, corners=corners), {}
+            of_column, errors = replace(family, corners=corners), {}
             for index in range(SAMPLES):
-                problem = shapes.problem(testing_seed(shapes), index)
-                truth = solve(problem).u
+                problem = of_column.problem(testing_seed(of_column), index)
+                truth = Direct().solve(problem).u
                 for answer, u in answers(problem, kernel):
                     errors.setdefault(answer, []).append(relative_l2(u, truth))
             for answer, values in errors.items():

@@ -2,12 +2,11 @@
 
 The direct method against Gauss-Seidel on small grids, multigrid against the direct method on large
 ones; then the peak memory of a whole solve on the largest grid, the drawing of the problem included.
-Both sides of a ratio get the same assembled system, so assembly is in neither.
+Both sides of a ratio prepare from the same problem, assembly included.
 """
 
 import argparse
 from collections.abc import Callable
-from dataclasses import replace
 from statistics import median
 from time import perf_counter
 
@@ -19,36 +18,40 @@ from rich.console import Console
 from rich.table import Table
 
 from beno.problems.families import Family
-from beno.solvers.finite_volumes import Direct, GaussSeidel, Method, Multigrid, System, assemble, solve
+from beno.problems.problem import Problem
+from beno.solvers.base import Solver
+from beno.solvers.direct import Direct
+from beno.solvers.finite_volumes import assemble
+from beno.solvers.gauss_seidel import GaussSeidel
+from beno.solvers.multigrid import Multigrid
 
 TOLERANCE = 1e-8
 MEMORY_GOAL = 1024.0  # MiB, for multigrid on the largest grid
 
 
-def seconds(method: Method, system: System, right: np.ndarray) -> float:
-    system = replace(system)  # without the factorisation of an earlier run
+def seconds(solver: Solver, problem: Problem) -> float:
     start = perf_counter()
-    u, _ = method(system, right)
+    u = solver.prepare(problem.operator)(problem.right)
     taken = perf_counter() - start
-    residual = np.linalg.norm(right - system.matrix @ u) / np.linalg.norm(right)
+    system = assemble(problem.operator)
+    residual = np.linalg.norm(system.residual(problem.right, u)) / np.linalg.norm(system.vector(problem.right))
     if residual > TOLERANCE:
-        raise ArithmeticError(f"{method.name} left a residual of {residual:.1e}, more than {TOLERANCE:g}")
+        raise ArithmeticError(f"{solver.name} stopped at a residual of {residual:.1e}, more than {TOLERANCE:g}")
     return taken
 
 
-def measure(method: Method, rival: Method, resolution: int, seed: int, repeats: int) -> list[tuple[float, float]]:
-    """Seconds of each of the two, in turns."""
-    system = assemble(Family(resolution=resolution).problem(seed, 0))
-    right = system.right_hand_side(system.problem.source, system.problem.g)
-    return [(seconds(method, system, right), seconds(rival, system, right)) for _ in range(repeats)]
+def measure(method: Solver, rival: Solver, resolution: int, seed: int, repeats: int) -> list[tuple[float, float]]:
+    """Seconds of each of the two, one after the other."""
+    problem = Family(resolution=resolution).problem(seed, 0)
+    return [(seconds(method, problem), seconds(rival, problem)) for _ in range(repeats)]
 
 
-def whole_solve(method: Method, resolution: int, seed: int) -> None:
-    solve(Family(resolution=resolution).problem(seed, 0), method)
+def whole_solve(method: Solver, resolution: int, seed: int) -> None:
+    method.solve(Family(resolution=resolution).problem(seed, 0))
 
 
 def only_assemble(resolution: int, seed: int) -> None:
-    assemble(Family(resolution=resolution).problem(seed, 0))
+    assemble(Family(resolution=resolution).problem(seed, 0).operator)
 
 
 def main() -> None:

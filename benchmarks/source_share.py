@@ -3,21 +3,24 @@
 import numpy as np
 from record import record
 
-from beno.problems.families import EQUATIONS, Family
-from beno.solvers.finite_volumes import solve
+from beno.problems.families import Family
+from beno.problems.law import LAWS
+from beno.solvers.direct import Direct
 
 SEED, SAMPLES = 1, 200
 
 
+def rms(fields: list[np.ndarray]) -> float:
+    return float(np.sqrt(np.mean(np.concatenate(fields) ** 2)))
+
+
 def main() -> None:
     rows = []
-    for equation in EQUATIONS:
+    for equation in LAWS:
         for boundary in ("dirichlet", "neumann", "robin", "mixed"):
             family = Family(equation, boundary, "mixed")
             parts = [family.problem(SEED, index).split() for index in range(SAMPLES)]
-            forced, driven = (
-                float(np.sqrt(np.mean(np.concatenate([solve(pair[part]).u for pair in parts]) ** 2))) for part in (0, 1)
-            )
+            forced, driven = (rms([Direct().solve(pair[part]).u for pair in parts]) for part in (0, 1))
             rows.append(
                 {
                     "equation": equation,

@@ -10,13 +10,13 @@ import argparse
 import numpy as np
 from record import record
 
-from beno.evaluation.metrics import mean_absolute_error, relative_l2
+from beno.evaluation.metrics import METRICS, Measured
 from beno.geometry.gallery import SHAPES
 from beno.learned.shipped import load
 from beno.nn.device import choose_device
 from beno.problems.families import random_source, random_wave
 from beno.problems.problem import poisson
-from beno.solvers.finite_volumes import solve
+from beno.solvers.direct import Direct
 
 SEED, SOURCE, BOUNDARY = 200, 20.0, 2.0
 
@@ -34,23 +34,23 @@ def main() -> None:
         for name, shape in SHAPES.items():
             domain = shape(resolution)
             assembled = operator.assemble(domain)
-            errors, absolute = [], []
+            errors: dict[str, list[float]] = {metric: [] for metric in METRICS}
             for index in range(options.samples):
                 rng = np.random.default_rng([SEED, resolution, index])
                 f, g = random_source(rng, domain.points), random_wave(rng, domain.panels)
                 problem = poisson(domain, SOURCE * f / np.abs(f).max(), BOUNDARY * g / np.abs(g).max())
-                exact, learned = solve(problem).u, assembled(problem.source, problem.g)
-                errors.append(relative_l2(learned, exact))
-                absolute.append(mean_absolute_error(learned, exact))
+                exact, learned = Direct().solve(problem).u, assembled(problem.right)
+                for metric, values in errors.items():
+                    values.append(METRICS[metric].measure(learned, exact))
+            measured = {metric: Measured.of(np.array(values)) for metric, values in errors.items()}
             figures[f"{name} at {resolution}²"] = {
                 "samples": options.samples,
                 "points": len(domain.points),
                 "panels": len(domain.panels),
-                "relative_l2": float(np.mean(errors)),
-                "relative_l2_deviation": float(np.std(errors)),
-                "mae": float(np.mean(absolute)),
+                **{metric: one.mean for metric, one in measured.items()},
+                **{f"{metric}_deviation": one.deviation for metric, one in measured.items()},
             }
-            print(f"{name:8s}{resolution:5d}²  {100 * np.mean(errors):6.2f} %", flush=True)
+            print(f"{name:8s}{resolution:5d}²  {100 * measured['relative_l2'].mean:6.2f} %", flush=True)
     record("zero_shot", vars(options) | {"seed": SEED}, figures)
 
 

@@ -8,12 +8,13 @@ from matplotlib import pyplot as plt
 from rich.console import Console
 from rich.table import Table
 
-from beno.datasets.records import Sample
-from beno.evaluation.plotting import draw_field, draw_solution, save
+from beno.evaluation.drawing import draw_field, draw_solution
+from beno.evaluation.plotting import save
 from beno.geometry.grid import Domain
 from beno.problems.families import Family, random_source, random_wave
 from beno.problems.problem import Problem, darcy, poisson
-from beno.solvers.finite_volumes import assemble, solve
+from beno.solvers.direct import Direct
+from beno.solvers.finite_volumes import assemble
 
 RESOLUTION = 64
 
@@ -45,16 +46,13 @@ def main() -> None:
     figure, axes = plt.subplots(2, len(problems), figsize=(4.0 * len(problems), 6.8), layout="constrained")
     for (name, problem), (above, below) in zip(problems.items(), axes.T, strict=True):
         start = time.perf_counter()
-        solution = solve(problem)
+        solution = Direct().solve(problem)
         seconds = time.perf_counter() - start
-        residual = np.abs(assemble(problem).residual(solution.u)).max()
-        table.add_row(
-            name, str(len(problem.source)), str(len(problem.g)), f"{1000 * seconds:.1f} ms", f"{residual:.0e}"
-        )
-        sample = Sample.of(solution)
-        draw_field(above, sample, sample.source, "source f")
+        residual = np.abs(assemble(problem.operator).residual(problem.right, solution.u)).max()
+        table.add_row(name, str(len(problem.f)), str(len(problem.g)), f"{1000 * seconds:.1f} ms", f"{residual:.0e}")
+        draw_field(above, problem, problem.f, "source f")
         above.set_title(name)
-        draw_solution(below, sample)
+        draw_solution(below, solution)
     save(figure, Path("gallery.png"))
     console = Console()
     console.print(table)
