@@ -28,7 +28,8 @@ class Dataset:
         self.path = Path(path)
         self._file = _open(self.path)
         try:
-            self.metadata = self._read_metadata()
+            self._version = self._read_version()
+            self.metadata = Metadata.from_json(self._file.attrs["metadata"])
             self._start = {group: self._read_offsets(group) for group in GROUPS}
             # Kept open: each holds the chunk that was read last.
             self._stored = {place: self._file[place] for place in FIELD_AT if place in self._file}
@@ -114,13 +115,13 @@ class Dataset:
                 arrays[place] = self._kinds[arrays[place]]
         return arrays
 
-    def _read_metadata(self) -> Metadata:
+    def _read_version(self) -> int:
         if self._file.attrs.get("format") != FORMAT:
             raise ValueError("it is HDF5, but was not written by beno")
         version = int(self._file.attrs["version"])
         if not 1 <= version <= VERSION:
             raise ValueError(f"it has format version {version}; this beno reads 1 to {VERSION}")
-        return Metadata.from_json(self._file.attrs["metadata"])
+        return version
 
     def _read_kinds(self) -> Int[np.ndarray, " numbers"] | None:
         """What this version calls each number of the file's kinds; None if they are the same.
@@ -148,7 +149,8 @@ class Dataset:
         coefficients = LAWS[self.metadata.equation].coefficients()
         for field in (one for one in FIELDS if one.on == group):
             stored = self._file[group].get(field.stored_as)
-            if stored is None and field.part_of == "law" and field.name not in coefficients:
+            not_asked_for = field.part_of == "law" and field.name not in coefficients
+            if stored is None and (not_asked_for or field.since > self._version):
                 continue
             self._require_fit(field, stored, int(offsets[-1]))
         return offsets

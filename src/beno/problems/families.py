@@ -70,7 +70,8 @@ class ProblemClass:
     def named(cls, equation: str, boundary: str) -> "ProblemClass":
         """By the names that families, datasets and checkpoints have for them."""
         kinds = BOUNDARIES[boundary]
-        return cls(equation, kinds, kinds == {Kind.NEUMANN}, Kind.DIRICHLET in kinds)
+        free = kinds == {Kind.NEUMANN} and not LAWS[equation].fixes_constant()
+        return cls(equation, kinds, free, Kind.DIRICHLET in kinds)
 
     @property
     def is_uniform(self) -> bool:

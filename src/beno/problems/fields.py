@@ -25,6 +25,7 @@ class Field:
     form: Literal["scalar", "vector", "place"] = "scalar"  # vectors and places have two columns
     part_of: Literal["geometry", "law", "walls", "data"] = "data"  # data are linear: they change sign together
     dtype: type[np.generic] = np.float64
+    since: int = 1  # the version of the datasets' format; older files need not have it
 
     @property
     def columns(self) -> tuple[int, ...]:

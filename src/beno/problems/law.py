@@ -40,6 +40,11 @@ class Law(ABC):
     def at_panels(self, domain: Geometry) -> Float[np.ndarray, " p"]:
         """kappa at the panels."""
 
+    @classmethod
+    def fixes_constant(cls) -> bool:
+        """Whether it tells u from u plus a constant, as a reaction does."""
+        return cls.reaction is not Law.reaction
+
     def reaction(self, domain: Geometry) -> Float[np.ndarray, " n"] | None:
         """c at the points; None where there is no such term."""
         return None

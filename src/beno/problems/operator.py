@@ -36,7 +36,7 @@ class Elliptic:
     @cached_property
     def leaves_constant_free(self) -> bool:
         """Whether u is fixed only up to a constant, as with Neumann walls alone."""
-        return self.walls.leave_constant_free and self.law.reaction(self.domain) is None
+        return self.walls.leave_constant_free and not self.law.fixes_constant()
 
     @property
     def grid(self) -> Domain:
