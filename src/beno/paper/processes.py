@@ -63,9 +63,9 @@ def fill(
 
 
 def _fill_beside(queue: Queue, tables: list[Table], time_limit: float, processes: int) -> None:
-    """In a process of its own, which ends with the one that started it, however that ends."""
+    """What each process beside the first one does; it ends when the first one does, however that ends."""
     try:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the one that started it to end it
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one ends it
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that nothing is left half-written
         let_through()
         parent = multiprocessing.parent_process()

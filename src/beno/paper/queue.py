@@ -48,7 +48,7 @@ class Queue:
         self.folder, self.budget = folder, budget
         self.cells = Cells(results, budget)
         self.trainings = Trainings(folder, self.cells, device)
-        _ = self.device_name  # one that is not there is refused before anything is done
+        _ = self.device_name  # a device that is not there is refused before anything is done
 
     @property
     def device_name(self) -> str:
@@ -58,7 +58,7 @@ class Queue:
         """A row that cannot be filled is reported, and the next one is taken."""
         for place in (self.cells.folder, self.folder):
             require_folder(place)
-        self.standing(tables)  # cells that are none are refused before anything is done
+        self.standing(tables)  # a file that is no cell is refused before anything is done
         deadline, held, failed = time.monotonic() + time_limit, 0, []
         for table, row in [(one, row) for one in tables for row in one.rows]:
             if not self._missing(table, row):

@@ -1,4 +1,4 @@
-"""What a training has had of a device that others train on too."""
+"""How much of a device a training has had, where others train on it too."""
 
 import json
 import math
@@ -14,10 +14,10 @@ from beno.support.locks import Lock, is_held
 
 
 class Share:
-    """Seconds of the whole device: at every moment, those of the clock over how many trainings there are.
+    """The seconds of the whole device that a training has had: with n trainings, each gets an nth of every second.
 
-    They are kept in a file, each kind of device's apart, for a training goes on another time. Every process that trains
-    holds a lock of its own in a common folder, so that the others can count it.
+    They are kept in a file, apart for each kind of device, since a training may go on another time. Every process that
+    trains holds a lock of its own in a common folder, so that the others can count it.
     """
 
     def __init__(self, path: Path, at_work: Path, device: str) -> None:
@@ -37,7 +37,7 @@ class Share:
 
     @contextmanager
     def working(self, clock: float) -> Iterator[None]:
-        """From a time of the training's clock on."""
+        """Count this process among those that train, from this time of the training's clock."""
         self._clock = clock
         for folder in (self._at_work.parent, self._at_work):
             require_own_folder(folder)

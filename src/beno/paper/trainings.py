@@ -163,7 +163,7 @@ class Trainings:
             raise BenoError(f"{folder} was begun as a run of {begun} epochs, not {config.epochs}: use another folder")
 
     def _require_own(self, training: Training, path: Path) -> None:
-        """A file of another training, put into this one's folder, would be tested under its name."""
+        """Refuse a file of another training in this one's folder, which would be tested under the wrong name."""
         header = checkpoints.load_header(path)
         family = self.budget.family(training.family)
         data = metadata_of(family, TRAINING_SEED, self.budget.samples, training.with_fault)
