@@ -6,12 +6,13 @@ from dataclasses import dataclass
 import pytest
 import torch
 
+from beno.batches.base import Feed
 from beno.support.errors import BenoError
 from beno.training.captured import CapturedStep
 
 
 @dataclass
-class Feed:
+class Numbers(Feed):
     x: torch.Tensor
 
 
@@ -66,21 +67,21 @@ def capture():
     return (
         weight,
         rate,
-        lambda: CapturedStep(step_on(weight, optimizer), optimizer, rate, Feed(torch.arange(1.0, 5.0)), 4),
+        lambda: CapturedStep(step_on(weight, optimizer), optimizer, rate, Numbers(torch.arange(1.0, 5.0)), 4),
     )
 
 
-def test_making_one_moves_no_weight_and_replays_move_them(host_cuda):
+def test_making_a_captured_step_moves_no_weight_and_replaying_it_does(host_cuda):
     weight, rate, make = capture()
     captured = make()
     assert weight.item() == 3.0 and rate.item() == pytest.approx(0.1)
-    feed, scale = Feed(torch.ones(4)), torch.full((4,), 0.25)
-    assert captured.fits(feed) and not captured.fits(Feed(torch.ones(3)))
+    feed, scale = Numbers(torch.ones(4)), torch.full((4,), 0.25)
+    assert captured.fits(feed) and not captured.fits(Numbers(torch.ones(3)))
     assert captured(feed, scale).item() == pytest.approx(4.0)
     assert weight.item() == pytest.approx(2.9)
 
 
-def test_one_that_does_not_do_what_a_plain_step_does_is_refused(host_cuda, monkeypatch):
+def test_a_replay_that_is_not_what_a_plain_step_does_is_refused(host_cuda, monkeypatch):
     _, _, make = capture()
     monkeypatch.setattr(HostGraph, "replay", lambda self: (setattr(HostGraph, "fault", 5.0), self.replay_()))
     with pytest.raises(BenoError, match=r"captured step has a loss of .* where a plain one has"):
