@@ -54,7 +54,7 @@ class AssembledOperator(Prepared):
 
     def apply(self, right: RightHandSide) -> Rows:
         f, g = (torch.as_tensor(rows, dtype=self._dtype, device=self.device) for rows in (right.f, right.g))
-        u = self._solved(f.reshape(-1, f.shape[-1]), g.reshape(-1, g.shape[-1])).reshape(f.shape)
+        u = self._solved(f, g) if right.is_stack else self._solved(f[None], g[None])[0]
         if not bool(torch.isfinite(u).all()):
             raise BenoError("the operator's answer is not finite: f or g is too large for single precision")
         return u.to(right.f.device, right.f.dtype) if is_tensor(right.f) else u.cpu().numpy()

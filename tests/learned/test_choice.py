@@ -1,0 +1,62 @@
+"""Without a solver, `beno.solve` and `beno.prepare` take the shipped operator that was trained for such problems."""
+
+import numpy as np
+import pytest
+
+import beno
+from beno.evaluation.metrics import relative_l2
+from beno.learned.choice import name_for
+from beno.problems.families import Family
+from beno.problems.walls import Kind, Walls
+from beno.solvers.direct import Direct
+from beno.support.errors import BenoError
+from tests.strategies import with_operator
+
+
+@pytest.mark.parametrize(
+    ("family", "name"),
+    [
+        (Family(), "poisson-dirichlet"),
+        (Family(boundary="zero"), "poisson-dirichlet"),
+        (Family(boundary="neumann"), "poisson-neumann"),
+        (Family(boundary="robin"), "poisson-mixed"),
+        (Family(boundary="mixed"), "poisson-mixed"),
+        (Family("darcy"), "darcy-dirichlet"),
+    ],
+    ids=lambda value: value.name if isinstance(value, Family) else None,
+)
+def test_each_problem_gets_the_operator_that_was_trained_for_its_like(family, name):
+    assert name_for(family.problem(0, 0).operator) == name
+
+
+def test_where_no_operator_ships_it_is_said_which_there_are():
+    with pytest.raises(
+        BenoError, match=r"no operator is shipped for darcy with neumann walls; there is .*poisson-mixed"
+    ):
+        beno.solve(Family("darcy", "neumann", resolution=8).problem(0, 0))
+
+
+@pytest.mark.parametrize(
+    "solve", [beno.solve, lambda *given: beno.prepare(given[0].operator, *given[1:])(given[0].right)]
+)
+def test_a_solver_that_is_given_is_the_one_that_solves(solve):
+    problem = Family(resolution=8).problem(0, 3)
+    exact = Direct().solve(problem).u
+    answers = [solve(problem, Direct()), solve(problem)]
+    given, chosen = (answer.u if isinstance(answer, beno.Solution) else answer for answer in answers)
+    np.testing.assert_allclose(given, exact, atol=1e-12)
+    assert 0 < relative_l2(chosen, exact) < 0.2
+
+
+def test_robin_walls_without_alpha_get_the_operator_for_neumann_walls():
+    neumann = Family(boundary="neumann", resolution=16).problem(5, 0)
+    robin = with_operator(neumann, walls=Walls.uniform(len(neumann.g), Kind.ROBIN))
+    expected = beno.solve(neumann).u
+    np.testing.assert_allclose(beno.solve(robin).u, expected)
+    np.testing.assert_allclose(beno.prepare(robin.operator)(robin.right), expected, atol=1e-5)
+
+
+def test_a_problem_without_a_solution_is_refused_before_anything_is_loaded():
+    problem = Family(boundary="neumann", resolution=8).problem(0, 0)
+    with pytest.raises(BenoError, match="a pure Neumann problem needs"):
+        beno.solve(problem.with_data(problem.f + 1.0))
