@@ -27,9 +27,10 @@ from beno.problems.solution import Report
 from beno.problems.values import Rows
 from beno.solvers.base import Prepared, Solver
 from beno.solvers.box import filled
+from beno.solvers.device.adjoint import solved
 from beno.solvers.device.box import sine_box
 from beno.solvers.device.kernels_at_hand import fused_kernels
-from beno.solvers.device.stencil import Equations, Stencil, as_given, as_tensors, missed, wall_response
+from beno.solvers.device.stencil import Equations, Stencil, missed, wall_response
 from beno.support.errors import BenoError
 
 LARGEST = 6000  # rows; a dense factorisation of more costs more than it saves
@@ -68,6 +69,11 @@ class Difference:
         looked_at = np.where(weight != 0, cells[:, None] + np.array([0, -n, n, -1, 1]), cells[:, None])
         places, where = np.unique(np.column_stack([cells, looked_at]), return_inverse=True)
         return cls(cells, places, where.reshape(len(cells), 6)[:, 1:], weight)
+
+
+def differing_rows(operator: Elliptic) -> int:
+    """How many rows the capacitance matrix of an operator has."""
+    return int((np.abs(_weights(operator)[1]) > ROUNDING).any(axis=1).sum())
 
 
 def _weights(operator: Elliptic) -> tuple[Int[np.ndarray, " r"], Float[np.ndarray, "r 5"]]:
@@ -168,15 +174,11 @@ class CapacitanceMatrix(Prepared):
         self._stencil = Stencil.of([operator], self.device)
 
     def apply(self, right: RightHandSide) -> Rows:
-        f, g = as_tensors(right, self.device, torch.float64)
-        vectors = self._equations.vectors(f, g)
-        if self.operator.leaves_constant_free:
-            mean = self._equations.at_points(vectors).mean(dim=1)
-            vectors = vectors - mean[:, None, None] * self._stencil.inside
-        return as_given(self._equations.at_points(self._solved(vectors)), right)
+        return solved(self._equations, right, self._solved)
 
-    def _solved(self, vectors: Float[Tensor, "k N N"]) -> Float[Tensor, "k N N"]:
+    def _solved(self, rows: Float[Tensor, "k n"]) -> Float[Tensor, "k n"]:
         """Corrected by its residual until that is as small as asked for."""
+        vectors = self._equations.pictures(rows)
         enough = self.settings.tolerance * vectors.flatten(1).norm(dim=1)
         u, passes = self.inverse(vectors), 1
         while bool(((size := self._residual_size(u, vectors)) > enough).any()):
@@ -185,7 +187,7 @@ class CapacitanceMatrix(Prepared):
             u = u + self.inverse((vectors - self._stencil(u)) * self._stencil.inside)
             passes += 1
         self.report = Report(self.settings.name, passes)
-        return u
+        return self._equations.at_points(u)
 
     @property
     def name(self) -> str:

@@ -23,11 +23,11 @@ from beno.problems.right_hand_side import RightHandSide
 from beno.problems.solution import Report, Solution
 from beno.problems.values import Rows
 from beno.solvers.base import Prepared, Solver
+from beno.solvers.device.adjoint import solved
 from beno.solvers.device.box import sine_box
 from beno.solvers.device.capacitance import CapacitanceInverse
 from beno.solvers.device.kernels_at_hand import fused_kernels
-from beno.solvers.device.stencil import Equations, Stencil, as_given, as_tensors, missed, wall_response
-from beno.support.errors import BenoError
+from beno.solvers.device.stencil import Equations, Stencil, missed, wall_response
 
 STEPS_BETWEEN_LOOKS = 5  # at the residuals, each of which waits for the device
 MOST_CELLS_TOGETHER = {"cpu": 2**18, "cuda": 2**25}
@@ -39,9 +39,9 @@ class ConjugateGradients(Solver):
     device: str = "cpu"
     tolerance: float = 1e-10
     most_steps: int = 2000
+    nearby: str = "box"  # or capacitance: the inverse that one operator with many right-hand sides is preconditioned by
 
     def prepare(self, operator: Elliptic) -> "PreparedGradients":
-        """With the capacitance matrix of Poisson's equation where the boundary is not too long for one."""
         return PreparedGradients(operator, self)
 
     def solve_many(self, problems: Sequence[Problem]) -> list[Solution]:
@@ -79,23 +79,24 @@ class PreparedGradients(Prepared):
         self.device = torch.device(settings.device)
         self._equations = Equations(operator, self.device)
         self._stencil = Stencil.of([operator], self.device)
-        poisson = Elliptic(operator.domain, Poisson(), operator.walls)
+        self._nearby = self._capacitance() if settings.nearby == "capacitance" else None
+
+    def _capacitance(self) -> "Nearby":
+        """That of Poisson's equation on the same domain with the same walls."""
+        poisson = Elliptic(self.operator.domain, Poisson(), self.operator.walls)
         on_gpu = self.device.type == "cuda" and fused_kernels() is not None
-        try:
-            nearby = CapacitanceInverse(poisson, self.device, torch.float32 if on_gpu else torch.float64)
-        except BenoError:  # the boundary is too long
-            self._nearby: Nearby | None = None
-        else:
-            self._nearby = Nearby(nearby, Stencil.of([poisson], self.device).diagonal)
+        inverse = CapacitanceInverse(poisson, self.device, torch.float32 if on_gpu else torch.float64)
+        return Nearby(inverse, Stencil.of([poisson], self.device).diagonal)
 
     def apply(self, right: RightHandSide) -> Rows:
-        f, g = as_tensors(right, self.device, torch.float64)
-        vectors = self._equations.vectors(f, g)
-        free = torch.full((len(vectors),), self.operator.leaves_constant_free, device=self.device)
+        return solved(self._equations, right, self._solved)
+
+    def _solved(self, rows: Float[Tensor, "k n"]) -> Float[Tensor, "k n"]:
+        free = torch.full((len(rows),), self.operator.leaves_constant_free, device=self.device)
         limits = self.settings.tolerance, self.settings.most_steps
-        pictures, steps = iterate(self._stencil, vectors, free, *limits, self._nearby)
+        pictures, steps = iterate(self._stencil, self._equations.pictures(rows), free, *limits, self._nearby)
         self.report = Report(self.settings.name, steps)
-        return as_given(self._equations.at_points(pictures), right)
+        return self._equations.at_points(pictures)
 
 
 def _vector(problem: Problem) -> Float[np.ndarray, "N N"]:

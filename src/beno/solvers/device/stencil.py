@@ -74,23 +74,31 @@ def wall_response(operator: Elliptic) -> Float[np.ndarray, " p"]:
 
 
 class Equations:
-    """From right-hand sides of one operator to those of its cells' equations, as pictures; and back to the points."""
+    """From right-hand sides of one operator to those of its cells' equations; rows at the points, or pictures."""
 
     def __init__(self, operator: Elliptic, device: torch.device, dtype: torch.dtype = torch.float64) -> None:
         domain = operator.grid
         n = domain.resolution
+        self.device, self.dtype, self.leave_constant_free = device, dtype, operator.leaves_constant_free
         self.shape, self.cell_area = (n, n), domain.spacing**2
-        self.points = torch.as_tensor(domain.cells @ (n, 1), device=device)
-        self.cells = self.points[torch.as_tensor(domain.panels.cell, dtype=torch.int64, device=device)]
-        self.response = torch.as_tensor(wall_response(operator), device=device, dtype=dtype)
+        self._points = torch.as_tensor(domain.cells @ (n, 1), device=device)
+        self._cells = torch.as_tensor(domain.panels.cell, dtype=torch.int64, device=device)
+        self._response = torch.as_tensor(wall_response(operator), device=device, dtype=dtype)
 
-    def vectors(self, f: Float[Tensor, "k n"], g: Float[Tensor, "k p"]) -> Float[Tensor, "k N N"]:
-        flat = f.new_zeros(len(f), self.shape[0] * self.shape[1])
-        flat = flat.index_copy(1, self.points, -self.cell_area * f).index_add(1, self.cells, self.response * g)
-        return flat.view(-1, *self.shape)
+    def vectors(self, f: Float[Tensor, "k n"], g: Float[Tensor, "k p"]) -> Float[Tensor, "k n"]:
+        return (-self.cell_area * f).index_add(1, self._cells, self._response * g)
+
+    def pictures(self, rows: Float[Tensor, "k n"]) -> Float[Tensor, "k N N"]:
+        """Zero outside the domain."""
+        flat = rows.new_zeros(len(rows), self.shape[0] * self.shape[1])
+        return flat.index_copy_(1, self._points, rows).view(-1, *self.shape)
 
     def at_points(self, pictures: Float[Tensor, "k N N"]) -> Float[Tensor, "k n"]:
-        return pictures.flatten(1)[:, self.points]
+        return pictures.flatten(1)[:, self._points]
+
+    def without_mean(self, rows: Float[Tensor, "k n"]) -> Float[Tensor, "k n"]:
+        """The constant that walls leave free, taken off."""
+        return rows - rows.mean(dim=1, keepdim=True) if self.leave_constant_free else rows
 
 
 def as_tensors(right: RightHandSide, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
