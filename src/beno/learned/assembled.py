@@ -1,7 +1,7 @@
 """A linear model on one domain as a matrix: like a factorisation, made once for any number of right-hand sides."""
 
 from dataclasses import fields
-from typing import TYPE_CHECKING, Protocol
+from functools import partial
 
 import numpy as np
 import torch
@@ -11,7 +11,6 @@ from torch import Tensor
 from beno.batches.panels import PanelBatch, PanelInputs, acting_walls
 from beno.geometry.grid import Domain
 from beno.models.base import LinearModel
-from beno.nn.autograd import Context
 from beno.nn.box_potential import BoxPotential
 from beno.problems.operator import Elliptic
 from beno.problems.right_hand_side import RightHandSide
@@ -19,6 +18,9 @@ from beno.problems.solution import Report
 from beno.problems.values import Rows, is_tensor
 from beno.problems.walls import Kind
 from beno.solvers.base import Prepared
+from beno.solvers.box import box_of
+from beno.solvers.device.adjoint import SelfAdjoint
+from beno.solvers.device.box import sine_box
 from beno.solvers.direct import Direct
 from beno.solvers.potential import ReadOff, SourcePotential
 from beno.support.errors import BenoError
@@ -37,7 +39,7 @@ class AssembledOperator(Prepared):
     def __init__(self, model: LinearModel, operator: Elliptic, half_precision: bool = False) -> None:
         self.operator, self.report = operator, Report(model.name)
         walls, device = acting_walls(operator.walls), next(model.parameters()).device
-        self._dtype = torch.float32 if device.type == "cuda" else torch.float64
+        self.dtype = torch.float32 if device.type == "cuda" else torch.float64
         batch = PanelBatch.of_one(PanelInputs.of_operator(operator), device)
         with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=half_precision):
             parts = [part[0].float() for part in model.kernel(batch)]
@@ -46,21 +48,21 @@ class AssembledOperator(Prepared):
         self._value_weight, self._slope_weight = self._tensor(walls.value_weight), self._tensor(walls.slope_weight)
         # A Robin wall's data are those of the value that it draws u to.
         self._unit = self._tensor(np.where(walls.kind == Kind.ROBIN, walls.alpha, 1.0))
-        self._potential = self._potential_of(operator, device)
+        self.potential = self._potential_of(operator, device)
 
     @property
     def device(self) -> torch.device:
         return self.matrix.device
 
     def apply(self, right: RightHandSide) -> Rows:
-        f, g = (torch.as_tensor(rows, dtype=self._dtype, device=self.device) for rows in (right.f, right.g))
+        f, g = (torch.as_tensor(rows, dtype=self.dtype, device=self.device) for rows in (right.f, right.g))
         u = self._solved(f, g) if right.is_stack else self._solved(f[None], g[None])[0]
         if not bool(torch.isfinite(u).all()):
             raise BenoError("the operator's answer is not finite: f or g is too large for single precision")
         return u.to(right.f.device, right.f.dtype) if is_tensor(right.f) else u.cpu().numpy()
 
     def _solved(self, f: Float[Tensor, "k n"], g: Float[Tensor, "k p"]) -> Float[Tensor, "k n"]:
-        at_points, at_panels, slope = self._potential(f, g)
+        at_points, at_panels, slope = self.potential(f, g)
         trace = self._value_weight * at_panels + self._slope_weight * slope
         return at_points + ((g - trace) / self._unit).to(self.matrix.dtype) @ self.matrix.T
 
@@ -68,11 +70,11 @@ class AssembledOperator(Prepared):
         if not isinstance(operator.domain, Domain):
             return NoPotential(len(operator.domain.points))
         if operator.law.is_uniform:
-            return UniformPotential(operator, device, self._dtype)
-        return FactorisedPotential(operator, device, self._dtype)
+            return UniformPotential(operator, device, self.dtype)
+        return FactorisedPotential(operator, device, self.dtype)
 
     def _tensor(self, values: np.ndarray) -> Tensor:
-        return torch.as_tensor(values, dtype=self._dtype, device=self.device)
+        return torch.as_tensor(values, dtype=self.dtype, device=self.device)
 
 
 class NoPotential:
@@ -102,7 +104,7 @@ class FactorisedPotential:
     """By a sparse factorisation of the box, on the host, where kappa varies; made when it is first needed."""
 
     def __init__(self, operator: Elliptic, device: torch.device, dtype: torch.dtype) -> None:
-        self._operator, self._device, self._dtype = operator, device, dtype
+        self._operator, self._device, self.dtype = operator, device, dtype
         self._source: SourcePotential | None = None
 
     def __call__(self, f: Float[Tensor, "k n"], g: Float[Tensor, "k p"]) -> Potentials:
@@ -110,39 +112,44 @@ class FactorisedPotential:
             return torch.zeros_like(f), torch.zeros_like(g), torch.zeros_like(g)
         if self._source is None:
             self._source = SourcePotential(self._operator, Direct())
-            self._read_off = _as_tensors(self._source.read_off)
+            self._read_off = _as_tensors(self._source.read_off, torch.device("cpu"), torch.float64)
         box = self._source.box
         source = torch.zeros(len(f), len(box.operator.domain.points), dtype=torch.float64)
         source = source.index_copy(1, torch.as_tensor(self._read_off.points), f.cpu().double())
-        parts = self._read_off(SymmetricInverse.apply(source, box))
-        at_points, at_panels, slope = (part.to(self._device, self._dtype) for part in parts)
+        parts = self._read_off(SelfAdjoint.apply(source, partial(_inverse, box)))
+        at_points, at_panels, slope = (part.to(self._device, self.dtype) for part in parts)
         return at_points, at_panels, slope
 
 
-def _as_tensors(read_off: ReadOff) -> ReadOff:
-    return ReadOff(**{field.name: torch.as_tensor(getattr(read_off, field.name)) for field in fields(read_off)})
+class ScaledPotential:
+    """Sines between factors of the root of 1 / kappa: a potential of f nearly where kappa is smooth, all on the device.
+
+    Enough for a preconditioner, which need not be exact.
+    """
+
+    def __init__(self, operator: Elliptic, device: torch.device, dtype: torch.dtype) -> None:
+        box = box_of(operator)
+        self._read_off = _as_tensors(ReadOff.of(operator, box), device, dtype)
+        root = 1 / np.sqrt(box.law.at_points(box.domain).reshape(operator.grid.mask.shape))
+        self._root = torch.as_tensor(root, device=device, dtype=dtype)
+        self._inverse, self._cell_area = sine_box(operator.grid.resolution, device, dtype), operator.grid.spacing**2
+
+    def __call__(self, f: Float[Tensor, "k n"], g: Float[Tensor, "k p"]) -> Potentials:
+        source = f.new_zeros(len(f), self._root.numel()).index_copy(1, torch.as_tensor(self._read_off.points), f)
+        v = self._root * self._inverse(self._root * source.view(-1, *self._root.shape)) * -self._cell_area
+        at_points, at_panels, slope = self._read_off(v.flatten(1))
+        return at_points, at_panels, slope
 
 
-if TYPE_CHECKING:
-
-    class BoxContext(Context, Protocol):
-        box: Prepared
-
-else:
-    BoxContext = Context  # whose box is not there yet when the forward pass is checked
-
-
-class SymmetricInverse(torch.autograd.Function):
-    """v with zero on the walls for a source: its own adjoint, as the scheme is symmetric."""
-
-    @staticmethod
-    def forward(ctx: BoxContext, source: Float[Tensor, "k n"], box: Prepared) -> Float[Tensor, "k n"]:
-        ctx.box = box
-        return _inverse(box, source)
-
-    @staticmethod
-    def backward(ctx: BoxContext, *gradients: Tensor) -> tuple[Tensor, None]:
-        return _inverse(ctx.box, gradients[0]), None
+def _as_tensors(read_off: ReadOff, device: torch.device, dtype: torch.dtype) -> ReadOff:
+    arrays = {field.name: np.asarray(getattr(read_off, field.name)) for field in fields(read_off)}
+    is_index = {name: values.dtype.kind == "i" for name, values in arrays.items()}
+    return ReadOff(
+        **{
+            name: torch.as_tensor(values, device=device, dtype=torch.int64 if is_index[name] else dtype)
+            for name, values in arrays.items()
+        }
+    )
 
 
 def _inverse(box: Prepared, source: Float[Tensor, "k n"]) -> Float[Tensor, "k n"]:
@@ -150,4 +157,4 @@ def _inverse(box: Prepared, source: Float[Tensor, "k n"]) -> Float[Tensor, "k n"
     return torch.as_tensor(box(RightHandSide(f, np.zeros((len(f), len(box.operator.domain.panels))))))
 
 
-Potential = NoPotential | UniformPotential | FactorisedPotential
+Potential = NoPotential | UniformPotential | FactorisedPotential | ScaledPotential
