@@ -1,4 +1,4 @@
-"""Without a solver, `beno.solve` and `beno.prepare` take the shipped operator that was trained for such problems."""
+"""Which of the operators that ship is taken for a problem, and that a solver that is given is the one that solves."""
 
 import numpy as np
 import pytest
@@ -6,6 +6,7 @@ import pytest
 import beno
 from beno.evaluation.metrics import relative_l2
 from beno.learned.choice import name_for
+from beno.learned.shipped import load
 from beno.problems.families import Family
 from beno.problems.walls import Kind, Walls
 from beno.solvers.direct import Direct
@@ -30,30 +31,34 @@ def test_each_problem_gets_the_operator_that_was_trained_for_its_like(family, na
 
 
 def test_where_no_operator_ships_it_is_said_which_there_are():
+    operator = Family("darcy", "neumann", resolution=8).problem(0, 0).operator
     with pytest.raises(
         BenoError, match=r"no operator is shipped for darcy with neumann walls; there is .*poisson-mixed"
     ):
-        beno.solve(Family("darcy", "neumann", resolution=8).problem(0, 0))
+        name_for(operator)
 
 
-@pytest.mark.parametrize(
-    "solve", [beno.solve, lambda *given: beno.prepare(given[0].operator, *given[1:])(given[0].right)]
-)
-def test_a_solver_that_is_given_is_the_one_that_solves(solve):
-    problem = Family(resolution=8).problem(0, 3)
-    exact = Direct().solve(problem).u
-    answers = [solve(problem, Direct()), solve(problem)]
-    given, chosen = (answer.u if isinstance(answer, beno.Solution) else answer for answer in answers)
-    np.testing.assert_allclose(given, exact, atol=1e-12)
-    assert 0 < relative_l2(chosen, exact) < 0.2
+def test_the_learned_method_is_the_operator_that_ships():
+    problem = Family().problem(0, 3)
+    u = beno.solve(problem, tolerance=None, method="learned", device="cpu").u
+    np.testing.assert_array_equal(u, load("poisson-dirichlet").solve(problem).u)
+    assert 0 < relative_l2(u, Direct().solve(problem).u) < 0.05
 
 
 def test_robin_walls_without_alpha_get_the_operator_for_neumann_walls():
     neumann = Family(boundary="neumann", resolution=16).problem(5, 0)
     robin = with_operator(neumann, walls=Walls.uniform(len(neumann.g), Kind.ROBIN))
-    expected = beno.solve(neumann).u
-    np.testing.assert_allclose(beno.solve(robin).u, expected)
-    np.testing.assert_allclose(beno.prepare(robin.operator)(robin.right), expected, atol=1e-5)
+    operator = load(name_for(robin.operator))
+    expected = operator.solve(neumann).u
+    np.testing.assert_allclose(operator.solve(robin).u, expected)
+    np.testing.assert_allclose(operator.prepare(robin.operator)(robin.right), expected, atol=1e-5)
+
+
+def test_a_solver_that_is_given_is_the_one_that_solves():
+    problem = Family(resolution=8).problem(0, 3)
+    exact = Direct().solve(problem).u
+    np.testing.assert_allclose(beno.solve(problem, solver=Direct()).u, exact, atol=1e-12)
+    np.testing.assert_allclose(beno.prepare(problem.operator, solver=Direct())(problem.right), exact, atol=1e-12)
 
 
 def test_a_problem_without_a_solution_is_refused_before_anything_is_loaded():
