@@ -2,8 +2,8 @@
 
 Where the error falls as h^p the solutions for h and h/2 differ by ``1 - 2^-p`` of the first one's error and by
 ``2^p - 1`` of the second one's (L. F. Richardson, Phil. Trans. A 210 (1911), doi:10.1098/rsta.1911.0009). Nothing
-proves it: p is that of the strongest corner, and data between the points of a grid are not known. `solvers.bound` proves
-the other part, how far an answer is from the scheme's solution.
+proves it: p is that of the strongest corner, and data between the points of a grid are not known. `solvers.bound`
+proves the other part, how far an answer is from the scheme's solution.
 
 The order p follows from the corners. In one that fills the angle ω the solution has a part that grows as r^λ, with
 λ = π/ω where both walls give u or both give its slope, and λ = π/(2ω) where one gives each (P. Grisvard, Elliptic
