@@ -30,7 +30,7 @@ from beno.solvers.box import filled
 from beno.solvers.device.adjoint import solved
 from beno.solvers.device.box import sine_box
 from beno.solvers.device.kernels_at_hand import fused_kernels
-from beno.solvers.device.stencil import Equations, Stencil, missed, wall_response
+from beno.solvers.device.stencil import Equations, Stencil, ToleranceMissed, wall_response
 from beno.support.errors import BenoError
 
 LARGEST = 6000  # rows; a dense factorisation of more costs more than it saves
@@ -63,6 +63,7 @@ class Difference:
         domain, n = operator.grid, operator.grid.resolution
         rows, weight = _weights(operator)
         differs = (np.abs(weight) > ROUNDING).any(axis=1)
+        differs[:1] |= not differs.any()  # one row at least, so that there is a matrix on the box itself
         cells, weight = (domain.cells[rows] @ (n, 1))[differs], weight[differs]
         if len(cells) > LARGEST:
             raise BenoError(f"{len(cells)} rows differ from the box's; the capacitance matrix takes {LARGEST} at most")
@@ -181,9 +182,9 @@ class CapacitanceMatrix(Prepared):
         vectors = self._equations.pictures(rows)
         enough = self.settings.tolerance * vectors.flatten(1).norm(dim=1)
         u, passes = self.inverse(vectors), 1
-        while bool(((size := self._residual_size(u, vectors)) > enough).any()):
+        while not bool(((size := self._residual_size(u, vectors)) <= enough).all()):  # nor where it is no number
             if passes > self.settings.most_corrections:
-                raise missed(self.name, (size > enough).nonzero().flatten().tolist(), self.settings.tolerance)
+                raise ToleranceMissed.unless(size <= enough, self.name, self.settings.tolerance)
             u = u + self.inverse((vectors - self._stencil(u)) * self._stencil.inside)
             passes += 1
         self.report = Report(self.settings.name, passes)

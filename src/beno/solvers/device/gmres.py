@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from beno.solvers.device.stencil import missed
+from beno.solvers.device.stencil import ToleranceMissed
 
 RESTART = 30
 STALLED = 0.99  # where a cycle leaves more than this of every residual that is too large, rounding is all that is left
@@ -41,15 +41,15 @@ def flexible_gmres(
     enough = tolerance * vectors.norm(dim=1)
     u, residual, steps = torch.zeros_like(vectors), vectors, 0
     size = residual.norm(dim=1)
-    while bool((size > enough).any()):
+    while not bool((size <= enough).all()):  # nor where it is no number
         if steps >= most_steps:
-            raise missed("GMRES", (size > enough).nonzero().flatten().tolist(), tolerance)
+            raise ToleranceMissed.unless(size <= enough, "GMRES", tolerance)
         correction, taken = _cycle(matrix, residual, precondition, enough, min(restart, most_steps - steps))
         u = u + correction
         residual = vectors - matrix(u)
         before, size, steps = size, residual.norm(dim=1), steps + taken
         if not bool(((size <= enough) | (size < STALLED * before)).all()):
-            raise missed("GMRES", (size > enough).nonzero().flatten().tolist(), tolerance)
+            raise ToleranceMissed.unless(size <= enough, "GMRES", tolerance)
     return u, steps
 
 

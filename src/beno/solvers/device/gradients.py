@@ -27,7 +27,7 @@ from beno.solvers.device.adjoint import solved
 from beno.solvers.device.box import sine_box
 from beno.solvers.device.capacitance import CapacitanceInverse
 from beno.solvers.device.kernels_at_hand import fused_kernels
-from beno.solvers.device.stencil import Equations, Stencil, missed, wall_response
+from beno.solvers.device.stencil import Equations, Stencil, ToleranceMissed, wall_response
 
 STEPS_BETWEEN_LOOKS = 5  # at the residuals, each of which waits for the device
 MOST_CELLS_TOGETHER = {"cpu": 2**18, "cuda": 2**25}
@@ -55,7 +55,11 @@ class ConjugateGradients(Solver):
             at_once = max(1, MOST_CELLS_TOGETHER[torch.device(self.device).type] // int(size) ** 2)
             for start in range(0, len(chosen), at_once):
                 some = [int(index) for index in chosen[start : start + at_once]]
-                solved |= dict(zip(some, self._solve_together([problems[index] for index in some]), strict=True))
+                try:
+                    together = self._solve_together([problems[index] for index in some])
+                except ToleranceMissed as error:  # which knows the rows of these alone
+                    raise ToleranceMissed(error.method, [some[row] for row in error.rows], self.tolerance) from None
+                solved |= dict(zip(some, together, strict=True))
         return [solved[index] for index in range(len(problems))]
 
     def _solve_together(self, problems: Sequence[Problem]) -> list[Solution]:
@@ -144,17 +148,17 @@ def iterate(
     take = (FusedSteps if on_gpu else PlainSteps)(stencil, constants, nearby)
     u, residual, steps = torch.zeros_like(vectors), vectors, 0
     size = _norms(residual)
-    while bool((size > enough).any()):
+    while not bool((size <= enough).all()):  # nor where it is no number
         if steps >= most_steps:
-            raise missed("conjugate gradients", (size > enough).nonzero().flatten().tolist(), tolerance)
+            raise ToleranceMissed.unless(size <= enough, "conjugate gradients", tolerance)
         # Of size one, so that nothing is too large or too small for single precision.
         unit = torch.where(size > 0, size, torch.ones_like(size))[:, None, None]
         correction, taken = take(residual / unit, enough / unit.flatten(), most_steps - steps)
         u = u + unit * correction
         residual = constants.taken_off((vectors - stencil(u)) * stencil.inside)
         before, size, steps = size, _norms(residual), steps + taken
-        if bool((size > enough).any()) and not bool((size < before / 2).any()):  # rounding is all that is left
-            raise missed("conjugate gradients", (size > enough).nonzero().flatten().tolist(), tolerance)
+        if not bool((size <= enough).all()) and not bool((size < before / 2).any()):  # rounding is all that is left
+            raise ToleranceMissed.unless(size <= enough, "conjugate gradients", tolerance)
     return u, steps
 
 

@@ -113,10 +113,20 @@ def as_given(u: Float[Tensor, "k n"], right: RightHandSide) -> Rows:
     return u.to(right.f.device, right.f.dtype) if is_tensor(right.f) else u.cpu().numpy()
 
 
-def missed(method: str, rows: list[int], tolerance: float) -> BenoError:
-    """What to say of right-hand sides, or problems, whose residuals are larger than asked for."""
-    named = ", ".join(map(str, rows[:5])) + (" and others" if len(rows) > 5 else "")
-    return BenoError(
-        f"{method} has not met the tolerance of {tolerance:.1e} for {'row' if len(rows) == 1 else 'rows'} {named}; "
-        "the direct solver is as exact as double precision can be"
-    )
+class ToleranceMissed(BenoError):
+    """Right-hand sides, or problems, whose residuals are larger than asked for."""
+
+    def __init__(self, method: str, rows: list[int], tolerance: float) -> None:
+        self.method, self.rows, self.tolerance = method, rows, tolerance
+        named = ", ".join(map(str, rows[:5])) + (" and others" if len(rows) > 5 else "")
+        super().__init__(
+            f"{method} has not met the tolerance of {tolerance:.1e} for {'row' if len(rows) == 1 else 'rows'} {named}; "
+            "the direct solver is as exact as double precision can be"
+        )
+
+    @classmethod
+    def unless(cls, is_met: Bool[Tensor, " k"], method: str, tolerance: float) -> "ToleranceMissed":
+        return cls(method, (~is_met).nonzero().flatten().tolist(), tolerance)
+
+    def __reduce__(self) -> tuple[type["ToleranceMissed"], tuple[str, list[int], float]]:
+        return type(self), (self.method, self.rows, self.tolerance)  # so that it comes back from another process
