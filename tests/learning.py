@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import cache
 
 import numpy as np
 import torch
@@ -68,6 +69,7 @@ def operator_of(model: Model, family: Family | None = None, scales: Scales | Non
     return LearnedOperator(Header(model.name, asdict(model.config), scales or Scales(), data), model)
 
 
+@cache
 def harmonic_operator(equation: str = "poisson", boundary: str = "dirichlet", seed: int = 0) -> LearnedOperator:
     """A harmonic operator with random weights everywhere, far from those with which it begins."""
     family = Family(equation, boundary, resolution=8)

@@ -21,8 +21,7 @@ def gradients(run):
     return {name: parameter.grad for name, parameter in run.network.named_parameters()}
 
 
-@pytest.mark.parametrize("loss", LOSS_NAMED)
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize(("name", "loss"), [*((name, "mean square") for name in names()), ("beno", "relative")])
 def test_a_batch_in_pieces_moves_the_weights_as_the_whole_does(name, loss, data, tmp_path):
     taken, losses = [], []
     for points in (1, 10**9):
