@@ -1,9 +1,9 @@
 """Error against time for every method, on one device: what docs/speed.md and the choice among solvers go by.
 
 `python benchmarks/speed.py [--device cuda]` writes results/speed_cpu.json or results/speed_cuda.json; `--small` is
-tiny, to see that it runs. One run measures all methods on the same operators and right-hand sides; the error is that of the
-scheme, against the direct solver's answer. "One" is one right-hand side after the preparing, "many" a thousand together
-(fewer on large grids).
+tiny, to see that it runs. One run measures all methods on the same operators and right-hand sides. The error is that of
+the scheme, against the direct solver's answer. "One" is one right-hand side after the preparing, "many" a thousand
+together (fewer on large grids).
 """
 
 import argparse

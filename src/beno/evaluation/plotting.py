@@ -15,9 +15,7 @@ from matplotlib.figure import Figure, SubFigure
 from beno.evaluation.drawing import (
     POSITIVE,
     SIGNED,
-    draw_boundary_values,
     draw_field,
-    draw_inside,
     draw_solution,
     error_scale,
     even_scale,
@@ -131,23 +129,6 @@ def _draw_compared(figure: SubFigure, one: Compared, axes: np.ndarray, errors: N
     figure.colorbar(ScalarMappable(sources, SIGNED), ax=axes[1, 0], label="source f", location="left")
     _label_outer(axes)
     figure.suptitle(one.name)
-
-
-def plot_solved(truth: Solution, predicted: Float[np.ndarray, " n"], title: str) -> Figure:
-    """The problem, what the operator says, the exact solution on the same scale, and the error on its own."""
-    problem = truth.problem
-    figure, axes = plt.subplots(1, 5, figsize=(20.5, 4.1), layout="constrained")
-    scale = even_scale(truth.u, predicted)
-    draw_field(axes[0], problem, problem.f, "source f")
-    draw_inside(axes[1], problem)
-    draw_boundary_values(axes[1], problem, even_scale(problem.g), width=7.0, label="boundary values g")
-    draw_field(axes[2], problem, predicted, "u", scale)
-    draw_field(axes[3], problem, truth.u, "u", scale)
-    draw_field(axes[4], problem, predicted - truth.u, "learned - exact")
-    for axis, name in zip(axes, ("source f", "boundary values g", "learned u", "exact u", "error"), strict=True):
-        axis.set_title(name)
-    figure.suptitle(f"{title}, relative L2 error {_percent(predicted, truth.u)}")
-    return figure
 
 
 def _label_outer(axes: np.ndarray) -> None:

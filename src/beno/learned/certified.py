@@ -23,7 +23,7 @@ class Certified(Prepared):
     """
 
     def __init__(
-        self, operator: Elliptic, solver: Solver, tolerance: float | None, reason: str = "", is_bounded: bool = True
+        self, operator: Elliptic, solver: Solver, reason: str, tolerance: float | None, is_bounded: bool = True
     ) -> None:
         self.operator, self.solver, self.tolerance, self._reason = operator, solver, tolerance, reason
         started = time.perf_counter()
@@ -49,30 +49,28 @@ class Certified(Prepared):
         seconds = time.perf_counter() - started
         self.report = replace(used.report, seconds=seconds, reason=reason)
         if self._is_bounded and not (is_tensor(u) and u.requires_grad):
-            self._certify(u, right)
+            if self._bound is None:
+                self._bound = ErrorBound(self.operator, None if self.tolerance is None else self.method)
+            self.report = judged(self.report, self.operator, u, right, self._bound)
         return u
-
-    def _certify(self, u: Rows, right: RightHandSide) -> None:
-        """How wrong u can be, and what is missing in its equations."""
-        answer = self.operator.without_constant(u)
-        host = RightHandSide(*(_as_array(rows) for rows in (right.f, right.g)))
-        if self._bound is None:
-            exact = None if self.tolerance is None else self.method
-            self._bound = ErrorBound(self.operator, exact)
-        bound = self._bound(_as_array(answer), host)
-        self.report = replace(self.report, bound=float(np.max(bound)), residual=self._residual(_as_array(answer), host))
-
-    def _residual(self, u: np.ndarray, right: RightHandSide) -> float:
-        system = assemble(self.operator)
-        vector, missing = system.vector(right), system.residual(right, u)
-        size = np.linalg.norm(vector, axis=-1)
-        share = np.linalg.norm(missing, axis=-1) / np.where(size > 0, size, 1.0)
-        return float(np.max(share))
 
     def _direct_solver(self) -> Prepared:
         if self._direct is None:
             self._direct = Direct().prepare(self.operator)
         return self._direct
+
+
+def judged(
+    report: Report, operator: Elliptic, u: Rows, right: RightHandSide, bound: ErrorBound | None = None
+) -> Report:
+    """The report with what is missing in the equations of an answer, and how wrong it can be for that."""
+    system, host = assemble(operator), RightHandSide(_as_array(right.f), _as_array(right.g))
+    answer = _as_array(operator.without_constant(u))
+    vector, missing = system.vector(host), system.residual(host, answer)
+    size = np.linalg.norm(vector, axis=-1)
+    residual = np.max(np.linalg.norm(missing, axis=-1) / np.where(size > 0, size, 1.0))
+    at_most = np.max((bound or ErrorBound(operator))(answer, host))
+    return replace(report, residual=float(residual), bound=float(at_most))
 
 
 def _as_array(rows: Rows) -> np.ndarray:
