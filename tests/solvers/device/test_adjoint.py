@@ -49,9 +49,9 @@ def test_gradients_are_those_of_differences(name, equation, boundary):
         return prepared(operator.balanced(RightHandSide(f, g)))
 
     inputs = tensors(random_right(operator, 1, rows=2))
-    assert torch.autograd.gradcheck(answer, inputs, eps=1e-4, atol=1e-6)
+    assert torch.autograd.gradcheck(answer, inputs, eps=1e-4, atol=1e-6, fast_mode=True)
     if name == "capacitance":
-        assert torch.autograd.gradgradcheck(lambda f, g: answer(f, g) ** 2, inputs, eps=1e-4, atol=1e-5)
+        assert torch.autograd.gradgradcheck(lambda f, g: answer(f, g) ** 2, inputs, eps=1e-4, atol=1e-5, fast_mode=True)
 
 
 @every_solver
@@ -60,7 +60,9 @@ def test_apply_alone_has_the_gradients_of_a_symmetric_map(name, boundary):
     """Also out of balance: the mean is taken off what comes in and what comes out."""
     prepared = prepared_of(name, "darcy", boundary)
     f, g = tensors(random_right(prepared.operator, 1))
-    assert torch.autograd.gradcheck(lambda f, g: prepared.apply(RightHandSide(f, g)), (f, g), eps=1e-4, atol=1e-6)
+    assert torch.autograd.gradcheck(
+        lambda f, g: prepared.apply(RightHandSide(f, g)), (f, g), eps=1e-4, atol=1e-6, fast_mode=True
+    )
 
 
 @every_solver

@@ -60,7 +60,7 @@ def _cycle(
     size = residual.norm(dim=1)
     problems = LeastSquares(size.cpu(), most_steps)
     unit = torch.where(size > enough, size, torch.inf)  # a row that has arrived goes on as zeros, which change nothing
-    basis = residual.new_zeros(len(residual), most_steps + 1, residual.shape[1])
+    basis = residual.new_empty(len(residual), most_steps + 1, residual.shape[1])
     directions = residual.new_empty(len(residual), most_steps, residual.shape[1])
     basis[:, 0] = residual / unit[:, None]
     for step in range(most_steps):
