@@ -2,7 +2,7 @@
 
 >>> from beno import Direct, Domain, poisson, solve
 >>> domain = Domain.square(16, cuts=[(4, 4), None, None, None])
->>> solve(poisson(domain, g=lambda x, y: x + y), Direct()).at([[0.5, 0.75]]).round(6)
+>>> solve(poisson(domain, g=lambda x, y: x + y), solver=Direct()).at([[0.5, 0.75]]).round(6)
 array([1.25])
 """
 
