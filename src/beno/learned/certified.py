@@ -50,9 +50,7 @@ class Certified(Prepared):
             return u
         answer, off = self._as_good_as_asked_for(np.asarray(u), right)
         residual = residual_share(self.operator, answer, right)
-        self.report = replace(
-            self.report, residual=residual_share(self.operator, answer, right), bound=float(error.max())
-        )
+        self.report = replace(self.report, residual=residual, bound=float(off.max()))
         return answer
 
     def bound(self, u: Rows, right: RightHandSide) -> Float[np.ndarray, "*k n"]:
