@@ -197,8 +197,10 @@ def test_solve_prints_error_and_time_and_draws(tmp_path):
     example = ROOT / "examples" / "cross.toml"
     result = beno("solve", str(example), cwd=tmp_path)
     assert result.returncode == 0, result.stderr
-    assert "poisson-dirichlet" in result.stdout and "ms" in result.stdout
-    error = float(result.stdout.split(" %")[0].split()[-1])
+    rows = {line.split()[1]: line.split()[3::2] for line in result.stdout.splitlines() if " ms " in line}
+    assert set(rows) == {"direct", "beno-4-corners", "poisson-dirichlet", "poisson-mixed"}
+    assert rows["direct"][0] == "-" and float(rows["direct"][1]) < 1e-10 and float(rows["direct"][2]) < 1e-6
+    error = float(rows["poisson-dirichlet"][0])
     assert 0 < error < 1
     assert (tmp_path / "cross.png").read_bytes().startswith(b"\x89PNG")
 

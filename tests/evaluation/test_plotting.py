@@ -9,7 +9,7 @@ from matplotlib import pyplot as plt
 from matplotlib.colors import LogNorm, to_rgba
 
 from beno.evaluation.drawing import OUTSIDE, POSITIVE, SIGNED, error_scale
-from beno.evaluation.plotting import PAGE, Compared, plot_comparison, plot_prediction, plot_samples, plot_solved, save
+from beno.evaluation.plotting import PAGE, Compared, plot_comparison, plot_prediction, plot_samples, save
 from beno.problems.families import Family
 from beno.problems.norms import relative_l2
 from beno.solvers.direct import Direct
@@ -132,11 +132,10 @@ def test_a_coefficient_and_kinds_of_walls_are_shown_where_there_are_some():
     assert kappa.norm.vmin >= 1 and "walls: Dirichlet solid" in figure.axes[2].get_xlabel()
 
 
-def test_a_solved_problem_is_drawn_with_its_boundary_values_and_its_error():
-    truth = solution_of(4)
-    figure = plot_solved(truth, 1.1 * truth.u, "title")
-    titles = ["source f", "boundary values g", "learned u", "exact u", "error"]
-    assert [axes.get_title() for axes in figure.axes if axes.images] == titles
-    assert figure.get_suptitle() == "title, relative L2 error 10 %"
-    coloured = [lines for lines in figure.axes[1].collections if lines.get_array() is not None]
-    np.testing.assert_array_equal(coloured[0].get_array(), truth.problem.g)
+def test_a_truth_is_framed_by_its_boundary_values_on_its_own_scale():
+    one = compared()
+    figure = plot_comparison([replace(one, framed=True)], "title")
+    truth = next(axes for axes in figure.axes if axes.get_title() == "truth")
+    (frame,) = [lines for lines in truth.collections if lines.get_array() is not None]
+    np.testing.assert_array_equal(frame.get_array(), one.truth.problem.g)
+    assert frame.norm is truth.images[0].norm

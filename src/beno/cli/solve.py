@@ -1,5 +1,6 @@
 """beno solve: a problem from a file, with a tolerance that is met and a bound on the error."""
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,7 +40,7 @@ def solve(
     from rich.console import Console
 
     from beno.cli.progress import progress_bar
-    from beno.evaluation.plotting import Compared, plot_comparison, save
+    from beno.evaluation.plotting import Compared, plot_comparison, plot_samples, save
     from beno.problems.problem_file import read_problem
 
     picture = out or Path(problem.stem + ".png")
@@ -59,8 +60,9 @@ def solve(
     console.print(f"chosen: {certified.report.reason}", highlight=False)
     if certified.report.estimate is not None:
         console.print(f"estimated error of the equation, relative L2: {certified.report.estimate:.1e}")
-    compared = Compared(problem.stem, certified, {name: one.u for name, one in learned.items()})
-    save(plot_comparison([compared], f"{problem.stem}: solved within {tolerance:g}"), place)
+    compared = Compared(problem.stem, certified, {name: one.u for name, one in learned.items()}, framed=True)
+    title = f"{problem.stem}, by {certified.report.solver}: no value is off by more than {certified.report.bound:.1g}"
+    save(plot_comparison([compared], title) if learned else plot_samples([certified], [problem.stem], title), place)
     console.print(f"picture: {picture}")
 
 
@@ -86,6 +88,7 @@ def _by(operator: "LearnedOperator", posed: "Problem") -> "Solution":
     from beno.learned import choice
 
     operator.solve(posed)  # not counted, as above
+    warnings.simplefilter("ignore")  # of a large bound, which the table shows
     return choice.solve(posed, None, choice.LEARNED, solver=operator)
 
 
@@ -94,12 +97,16 @@ def _table(certified: "Solution", learned: "dict[str, Solution]") -> "Table":
 
     from beno.problems.norms import relative_l2
 
-    table = Table("method", "relative L2, of the scheme", "largest error, at most", "residual", "time")
-    exact = "the answer compared with" if certified.u.any() else "none: u is 0"
+    table = Table("method", "error", "at most", "residual", "time")
+    table.columns[0].no_wrap = True
     for name, solution in {certified.report.solver: certified, **learned}.items():
         report = solution.report
-        error = exact if solution is certified else f"{100 * relative_l2(solution.u, certified.u):.2f} %"
+        error = "-" if solution is certified else f"{100 * relative_l2(solution.u, certified.u):.2f} %"
         row = [name, error]
         row += ["-" if number is None else f"{number:.1e}" for number in (report.bound, report.residual)]
         table.add_row(*row, f"{1000 * (report.seconds or 0.0):.1f} ms")
+    table.caption = (
+        "error: relative L2 beside the first row, of the scheme; at most: no value of u is farther than this from the "
+        "scheme's solution"
+    )
     return table

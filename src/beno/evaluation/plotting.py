@@ -15,6 +15,7 @@ from matplotlib.figure import Figure, SubFigure
 from beno.evaluation.drawing import (
     POSITIVE,
     SIGNED,
+    draw_boundary_values,
     draw_field,
     draw_solution,
     error_scale,
@@ -86,6 +87,7 @@ class Compared:
     name: str
     truth: Solution
     predictions: Mapping[str, Float[np.ndarray, " _"]]
+    framed: bool = False  # whether the truth is framed by the values on its walls
 
     @property
     def errors(self) -> dict[str, Float[np.ndarray, " _"]]:
@@ -115,6 +117,8 @@ def _draw_compared(figure: SubFigure, one: Compared, axes: np.ndarray, errors: N
     solutions, sources = even_scale(truth.u, *one.predictions.values()), even_scale(problem.f)
     draw_field(axes[0, 0], problem, truth.u, norm=solutions)
     axes[0, 0].set_title("truth", fontsize="medium")
+    if one.framed and problem.walls.fixes_value.all():
+        draw_boundary_values(axes[0, 0], problem, solutions)
     draw_field(axes[1, 0], problem, problem.f, norm=sources)
     axes[1, 0].set_title("source", fontsize="medium")
     for (above, below), (model, predicted) in zip(axes[:, 1:].T, one.predictions.items(), strict=True):
