@@ -1,5 +1,6 @@
 """Making: the same file from any number of workers, through any interruption, in bounded pieces."""
 
+import json
 import os
 import signal
 import subprocess
@@ -8,6 +9,7 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 
+import h5py
 import numpy as np
 import pytest
 
@@ -15,7 +17,9 @@ from beno.datasets import making
 from beno.datasets.dataset import Dataset
 from beno.datasets.doctor import examine
 from beno.datasets.making import is_made, make, make_block
+from beno.datasets.solver import solver_for
 from beno.problems.families import Family
+from beno.solvers.device.gradients import ConjugateGradients
 from beno.support.errors import BenoError
 
 SMALL = Family(corners="mixed", resolution=8)
@@ -199,6 +203,44 @@ def test_places_that_cannot_be_written_are_refused_and_left_as_they_were(tmp_pat
     with pytest.raises(BenoError, match="cannot write"):
         make(SMALL, 0, 3, tmp_path / place)
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["a_file", "a_folder"]
+
+
+@pytest.fixture
+def iteration(monkeypatch):
+    """The solver of a GPU, on the CPU."""
+    monkeypatch.setattr(making, "solver_for", lambda resolution, device: ConjugateGradients("cpu", 1e-12))
+
+
+def test_the_solver_of_a_gpu_makes_the_same_samples_to_1e_9(tmp_path, iteration, monkeypatch):
+    count = 2 * BLOCK + 3
+    make(SMALL, 5, count, tmp_path / "iterated.h5", device="cuda")
+    make(SMALL, 5, count, tmp_path / "two.h5", workers=2, device="cuda")
+    assert_same(tmp_path / "iterated.h5", tmp_path / "two.h5")
+    monkeypatch.undo()
+    make(SMALL, 5, count, tmp_path / "direct.h5")
+    (said, ours), (said_of_direct, direct) = (contents(tmp_path / name) for name in ("iterated.h5", "direct.h5"))
+    assert (said.solver, said_of_direct.solver) == ("box-gradients", "direct")
+    assert replace(said, solver="direct") == said_of_direct
+    for name, values in direct.arrays.items():
+        exact = 1e-9 * np.abs(values).max() if name == "points/u" else 0.0
+        np.testing.assert_allclose(ours.arrays[name], values, rtol=0, atol=exact, err_msg=name)
+
+
+def test_a_dataset_of_another_solver_is_another_one(tmp_path, iteration, monkeypatch):
+    make(SMALL, 5, 10, tmp_path / "data.h5", device="cuda")
+    assert is_made(SMALL, 5, 10, tmp_path / "data.h5", device="cuda")
+    monkeypatch.setattr(making, "solver_for", solver_for)
+    assert not is_made(SMALL, 5, 10, tmp_path / "data.h5")
+
+
+def test_a_file_that_does_not_say_its_solver_was_made_by_the_direct_one(tmp_path):
+    make(SMALL, 5, 10, tmp_path / "data.h5")
+    with h5py.File(tmp_path / "data.h5", "a") as file:
+        said = json.loads(file.attrs["metadata"])
+        assert said.pop("solver") == "direct"
+        file.attrs["metadata"] = json.dumps(said)
+    assert contents(tmp_path / "data.h5")[0].solver is None
+    assert is_made(SMALL, 5, 10, tmp_path / "data.h5")
 
 
 def test_a_block_does_not_depend_on_what_else_is_made():

@@ -7,6 +7,7 @@ never waits for the host.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import joblib
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
@@ -129,12 +130,9 @@ class GraphBatches(Batches[GraphBatch]):
         kind, augmentation = kind or GraphKind(), augmentation or Augmentation()
         if augmentation.points:
             raise BenoError("a model on graphs sees all points of a sample: points must be 0")
-        inputs = []
-        for one in _with_all_parts(posed, augmentation.parts):
-            graph = kind.build(problem_of(one))  # the costly part, and the same however the sample is turned
-            make = GraphInputs.with_boundary_nodes if kind.boundary_nodes else GraphInputs.turned
-            inputs += [make(one, scales, graph, turn) for turn in range(augmentation.turns)]
-        return cls(inputs, device, augmentation)
+        jobs = (joblib.delayed(_inputs_of)(one, scales, kind, augmentation, seed) for seed, one in enumerate(posed))
+        together = joblib.Parallel(batch_size=8)(jobs)  # on as many workers as `joblib.parallel_config` says
+        return cls([inputs for some in together for inputs in some], device, augmentation)
 
     def __len__(self) -> int:
         return len(self.point_counts) // self.views
@@ -241,10 +239,17 @@ def _graph_of(inputs: GraphInputs) -> Graph:
     return inputs.graph
 
 
-def _with_all_parts(posed: Sequence[Posed], parts: int) -> list[Posed]:
-    """Each problem, and after it so many parts of it, for which its solution must be known."""
-    of_each = (with_parts(one, parts, n) if isinstance(one, Solution) else [one] for n, one in enumerate(posed))
-    return [one for some in of_each for one in some]
+def _inputs_of(
+    posed: Posed, scales: Scales, kind: GraphKind, augmentation: Augmentation, seed: int
+) -> list[GraphInputs]:
+    """A problem, and after it so many parts of it, for which its solution must be known; each in all its turns."""
+    whole_and_parts = with_parts(posed, augmentation.parts, seed) if isinstance(posed, Solution) else [posed]
+    make = GraphInputs.with_boundary_nodes if kind.boundary_nodes else GraphInputs.turned
+    inputs = []
+    for one in whole_and_parts:
+        graph = kind.build(problem_of(one))  # the costly part, and the same however the sample is turned
+        inputs += [make(one, scales, graph, turn) for turn in range(augmentation.turns)]
+    return inputs
 
 
 def _starts(counts: Int[np.ndarray, " s"]) -> Int[np.ndarray, " s"]:

@@ -223,7 +223,8 @@ class PanelBatches(Batches[PanelBatch]):
         require_some(posed)
         parts = augmentation.parts
         jobs = (joblib.delayed(_inputs_of)(one, scales, parts, seed) for seed, one in enumerate(posed))
-        workers = min(joblib.cpu_count(), 1 + len(posed) * (1 + parts) // PROBLEMS_A_WORKER)
+        worth_their_start = min(joblib.cpu_count(), 1 + len(posed) * (1 + parts) // PROBLEMS_A_WORKER)
+        workers = max(worth_their_start, joblib.effective_n_jobs(None))  # as `joblib.parallel_config` says
         together = joblib.Parallel(n_jobs=workers, batch_size=8)(jobs)
         return cls([inputs for some in together for inputs in some], device, augmentation)
 

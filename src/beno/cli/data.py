@@ -31,6 +31,7 @@ def make(
     boundary_amplitude: Annotated[float, typer.Option(help="Largest |g|.")] = 2.0,
     contrast: Annotated[float, typer.Option(help="kappa lies between 1 and this (darcy).")] = 10.0,
     workers: Annotated[int, typer.Option(help="Processes on this machine.")] = 1,
+    device: Annotated[str, typer.Option(help="Where to solve: cpu, cuda, or auto for a GPU if there is one.")] = "cpu",
     dask: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, to use its cluster instead.")] = None,
     force: Force = False,
 ) -> None:
@@ -43,6 +44,10 @@ def make(
     from beno.problems.families import Family
     from beno.support.files import require_new_file
 
+    if device != "cpu":
+        from beno.nn.device import choose_device  # imports PyTorch
+
+        device = choose_device(device)
     family = Family(
         equation=equation,
         boundary=boundary,
@@ -52,14 +57,14 @@ def make(
         boundary_amplitude=boundary_amplitude,
         contrast=contrast,
     )
-    if not force and is_made(family, seed, samples, out):
+    if not force and is_made(family, seed, samples, out, device):
         typer.echo(f"{out}: this dataset is there already; nothing was made")
         return
     place = require_new_file(out, force)
     with progress_bar() as progress:
         task = progress.add_task(f"making {out.name}", total=samples)
         make_dataset(
-            family, seed, samples, place, workers, dask, progress=lambda done: progress.update(task, completed=done)
+            family, seed, samples, place, workers, dask, lambda done: progress.update(task, completed=done), device
         )
     typer.echo(f"{out}: {samples} samples, {out.stat().st_size / 1e6:.1f} MB")
 
@@ -90,7 +95,8 @@ def show(
         splits = ", ".join(f"{len(dataset.indices(split))} {split}" for split in SPLITS)
         table.add_row("samples", f"{len(dataset)}: {splits}")
         origin = metadata.origin if metadata.seed is None else f"{metadata.origin}, seed {metadata.seed}"
-        table.add_row("origin", f"{origin}, beno {metadata.beno_version}")
+        solver = f", solved by {metadata.solver}" if metadata.solver else ""
+        table.add_row("origin", f"{origin}{solver}, beno {metadata.beno_version}")
         for name, spread in summary.items():
             table.add_row(name, str(spread))
         Console().print(table)

@@ -44,6 +44,10 @@ def train(
     captured: Annotated[
         bool | None, typer.Option(help="On a GPU, replay each step as one CUDA graph, or do not.")
     ] = None,
+    stream: Annotated[
+        bool | None,
+        typer.Option(help="Train on fresh samples of the dataset's family in each epoch, or on its train split."),
+    ] = None,
     start_from: Annotated[
         str | None, typer.Option(help="A trained operator to start from: a shipped one's name, a run's folder, a file.")
     ] = None,
@@ -74,6 +78,7 @@ def train(
         "symmetries": symmetries,
         "parts": parts,
         "captured": captured,
+        "stream": stream,
         "start": start_from,
     }
     changed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}

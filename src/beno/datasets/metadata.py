@@ -9,6 +9,8 @@ from beno.problems.law import LAWS
 from beno.support.errors import BenoError
 from beno.version import __version__
 
+GENERATED = "generated"
+
 
 @dataclass(frozen=True)
 class Metadata:
@@ -25,6 +27,7 @@ class Metadata:
     boundary_amplitude: float | None = None
     contrast: float | None = None
     alpha_range: tuple[float, float] | None = None
+    solver: str | None = None  # that made u: older files do not say
     beno_version: str = __version__
 
     REQUIRED: ClassVar[dict[str, type]] = {
@@ -36,8 +39,8 @@ class Metadata:
     }
 
     @classmethod
-    def of_family(cls, family: Family, seed: int, samples: int) -> "Metadata":
-        return cls(**asdict(family), samples=samples, seed=seed, origin="generated")
+    def of_family(cls, family: Family, seed: int, samples: int, solver: str | None = None) -> "Metadata":
+        return cls(**asdict(family), samples=samples, seed=seed, origin=GENERATED, solver=solver)
 
     @classmethod
     def from_json(cls, text: str) -> "Metadata":
@@ -68,3 +71,11 @@ class Metadata:
     @property
     def problem_class(self) -> ProblemClass:
         return ProblemClass.named(self.equation, self.boundary)
+
+    @property
+    def family(self) -> Family:
+        """The family that the samples were drawn from. What an older file does not say was the default."""
+        if self.origin != GENERATED:
+            raise BenoError(f"its samples are {self.origin}: there is no family to draw others like them from")
+        stored = {field.name: getattr(self, field.name) for field in fields(Family)}
+        return Family(**{name: value for name, value in stored.items() if value is not None})

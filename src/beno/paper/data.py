@@ -60,7 +60,8 @@ def metadata_of(family: Family, seed: int, samples: int, with_fault: bool) -> Me
 
 
 def data_difference(found: Metadata, expected: Metadata) -> str:
-    """What two datasets differ in, whichever beno made them; what an older one could not choose yet was the default."""
+    """What two datasets differ in, whichever beno and solver made them; what an older one could not choose yet was the
+    default."""
     usual = asdict(Family(found.equation, found.boundary))
     known = {name: usual.get(name) if value is None else value for name, value in asdict(found).items()}
-    return difference(known, asdict(expected) | {"beno_version": found.beno_version})
+    return difference(known, asdict(expected) | {"beno_version": found.beno_version, "solver": found.solver})

@@ -5,6 +5,7 @@ it is L⁻¹, or an approximation of it.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -59,3 +60,7 @@ class Solver(ABC):
         problem.require_solvable()
         prepared = self.prepare(problem.operator)
         return Solution(problem, np.asarray(prepared(problem.right)), prepared.report)
+
+    def solve_many(self, problems: Sequence[Problem]) -> list[Solution]:
+        """One after the other, unless the solver knows better."""
+        return [self.solve(problem) for problem in problems]

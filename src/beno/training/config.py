@@ -33,6 +33,7 @@ class TrainingConfig:
     loss: str = "mean square"  # over points; or relative: the mean over samples of the relative L2 error
     validate_every: int = 1  # epochs
     captured: bool = False  # on a GPU, replay each step as one CUDA graph over padded batches
+    stream: bool = False  # train on fresh samples of the dataset's family, as many an epoch as it has to train on
     start: str | None = (
         None  # a trained operator, by name or place, whose weights to start from, and scales if it knows such problems
     )

@@ -13,17 +13,22 @@ from pathlib import Path
 from types import TracebackType
 from typing import cast
 
+import joblib
 import numpy as np
 import torch
 from lightning_fabric import Fabric
 from torch import Tensor
 
+from beno.batches.base import Batch, Batches
 from beno.datasets.dataset import Dataset
+from beno.datasets.stream import Stream
 from beno.learned.checkpoints import Header
+from beno.problems.solution import Solution
 from beno.support.errors import BenoError
 from beno.training.beginning import Beginning, take_weights
 from beno.training.config import TrainingConfig
 from beno.training.fabric import make_fabric
+from beno.training.fresh import FreshBatches
 from beno.training.losses import relative_errors, squared_errors
 from beno.training.records import EpochRecord, Outcome
 from beno.training.run_folder import RunFolder
@@ -54,28 +59,42 @@ class Run:
         beginning = Beginning.of(self.folder, dataset.metadata, model, settings or {}, config, resume)
         self._in_the_first_process(lambda: self.folder.claim(resume))
         self.header, self.config = beginning.header(dataset), beginning.config
+        self.epoch, self.best, self.seconds = 0, float("inf"), 0.0
+        state: dict[str, Tensor] | None = None
+        if resume and self.folder.state.exists():
+            begun, state, self.seconds = self.folder.load_state(self.header)
+            self.epoch, self.best = begun.epoch, begun.validation_loss
         self._prepare(dataset)
         torch.manual_seed(self.config.seed)
         self.network = self.header.build()
         if beginning.start is not None:
             take_weights(self.network, beginning.start.model)
         self.steps = Steps(self.network, self.train_set, self.config, self.fabric)
-        self.epoch, self.best, self.seconds = 0, float("inf"), 0.0
-        if resume and self.folder.state.exists():
-            header, tensors, self.seconds = self.folder.load_state(self.header)
-            self.steps.load_state(tensors, str(self.folder.state))
-            self.epoch, self.best = header.epoch, header.validation_loss
+        if state is not None:
+            self.steps.load_state(state, str(self.folder.state))
         self.steps.capture()
         self._in_the_first_process(lambda: self.folder.open_logs(self.epoch))
 
     def _prepare(self, dataset: Dataset) -> None:
-        """All samples as the model is fed with them, on the device."""
+        """All samples as the model is fed with them, on the device; of a stream those of the epoch that is next."""
         network, config, device = self.header.model_class, self.header.model_config, self.fabric.device
-        training, validation = (
-            [dataset[int(index)] for index in dataset.indices(split)] for split in ("train", "validation")
-        )
-        scales = self.header.scales
-        self.train_set = network.batches(training, scales, config, device, self.config.augmentation)
+        scales, augmentation = self.header.scales, self.config.augmentation
+
+        def prepare(solutions: list[Solution]) -> Batches[Batch]:
+            return network.batches(solutions, scales, config, device, augmentation)
+
+        self.fresh: FreshBatches | None = None
+        self._train_set_of = self.epoch  # the epoch whose samples it has; of a dataset all epochs have the same
+        if self.config.stream:
+            samples = len(dataset.indices("train"))
+            stream = Stream.like(dataset.metadata, self.config.seed, samples, str(device))
+            # On a GPU the cores have nothing else to do.
+            workers = joblib.cpu_count() // self.fabric.world_size if device.type == "cuda" else 1
+            self.fresh = FreshBatches(stream, prepare, max(1, workers))
+            self.train_set = self.fresh.of_epoch(self.epoch)
+        else:
+            self.train_set = prepare([dataset[int(index)] for index in dataset.indices("train")])
+        validation = [dataset[int(index)] for index in dataset.indices("validation")]
         self.validation_set = network.batches(validation, scales, config, device)
         self._validation_points = int(self.validation_set.point_counts.sum())
 
@@ -85,6 +104,8 @@ class Run:
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if kind is None:
             self.close()
+        if self.fresh is not None:
+            self.fresh.close()
         self.folder.release()  # after an error without waiting for the other processes: they may have ended
 
     def train(
@@ -139,8 +160,17 @@ class Run:
             gc.collect()
         self.folder.release()
 
+    def _take_fresh_samples(self, fresh: FreshBatches) -> None:
+        """Those of this epoch; the next ones are prepared meanwhile, but not while a step is captured."""
+        if self._train_set_of != self.epoch:
+            self.train_set, self._train_set_of = fresh.of_epoch(self.epoch), self.epoch
+            self.steps.change_to(self.train_set)
+        fresh.look_ahead(self.epoch + 1, self.config.epochs)
+
     def _train_epoch(self) -> float:
         self.network.train()
+        if self.fresh is not None:
+            self._take_fresh_samples(self.fresh)
         config = self.config
         rng = np.random.default_rng([config.seed, self.epoch])
         selection = self.train_set.select(rng.permutation(len(self.train_set)), rng)

@@ -48,6 +48,13 @@ class Steps:
             feed = self.batches.feed(self.batches.smallest(samples), samples)
             self._captured = CapturedStep(self._update_at_once, self.optimizer, self._rate, feed, samples)
 
+    def change_to(self, batches: Batches[Batch]) -> None:
+        """Go on with other samples. A captured step is bound to those that it was captured with, and is made anew."""
+        self.batches = batches
+        if self._captured is not None:
+            self._captured = None  # first: what it holds is as large as what the new one needs
+            self.capture()
+
     def __call__(self, selection: Selection, rate: float) -> Tensor:
         """The loss of a batch, before the step."""
         self._rate.fill_(rate)
