@@ -148,3 +148,11 @@ def test_columns_are_gathered_a_few_at_a_time_where_memory_is_short(monkeypatch)
     whole = Capacitance().prepare(operator)(right)
     monkeypatch.setattr(capacitance, "NUMBERS_AT_ONCE", 1)
     np.testing.assert_allclose(Capacitance().prepare(operator)(right), whole, atol=1e-13)
+
+
+def test_answers_that_are_no_numbers_are_an_error():
+    operator = poisson_operator(ring(16))
+    prepared = Capacitance().prepare(operator)
+    prepared.inverse = lambda vectors: vectors * np.nan
+    with pytest.raises(BenoError, match="capacitance has not met"):
+        prepared(random_right(operator, 0))
