@@ -148,5 +148,5 @@ def test_what_rounding_cannot_reach_ends_in_an_error_not_in_all_steps():
 
 def test_a_preconditioner_whose_answers_are_no_numbers_ends_in_an_error():
     vectors = torch.ones(2, 3, dtype=torch.float64)
-    with pytest.raises(BenoError, match="GMRES has not met the tolerance of 1.0e-10 for rows 0, 1;"):
+    with pytest.raises(BenoError, match=r"GMRES has not met the tolerance of 1.0e-10 for rows 0, 1;"):
         flexible_gmres(as_map(np.eye(3)), vectors, lambda rows: rows * np.nan, TOLERANCE)
