@@ -65,9 +65,7 @@ def train_until_killed(folder, data):
     run_in(folder, data, STREAMED).train()
 
 
-@pytest.mark.skipif(
-    torch.cuda.is_available(), reason="with a GPU, forked processes take no gradients"
-)
+@pytest.mark.skipif(torch.cuda.is_available(), reason="with a GPU, forked processes take no gradients")
 def test_killed_it_goes_on_to_the_same_end(streamed, data, tmp_path):
     folder = tmp_path / "run"
     process = multiprocessing.get_context("fork").Process(target=train_until_killed, args=(folder, data))
