@@ -90,10 +90,16 @@ def test_a_right_hand_side_out_of_balance_is_refused():
         operator.solve(poisson(domain, 1.0, kind=Kind.NEUMANN))
 
 
-@pytest.mark.parametrize("name", ["fno", "harmonic"])
-def test_numbers_beyond_single_precision_are_refused(name):
+def test_numbers_beyond_single_precision_are_refused_by_a_model_that_is_not_linear():
     with pytest.raises(BenoError, match="the operator's answer is not finite"):
-        operator_of(small_model(name)).solve(poisson(Domain.square(8), g=1e300))
+        operator_of(small_model("fno")).solve(poisson(Domain.square(8), g=1e300))
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e300])
+def test_numbers_beyond_single_precision_are_no_trouble_to_a_linear_model(size):
+    operator, problem = harmonic_operator(), Family(resolution=8).problem(0, 0)
+    scaled = operator.solve(problem.with_data(size * problem.f, size * problem.g))
+    np.testing.assert_allclose(scaled.u / size, operator.solve(problem).u, rtol=1e-5, atol=1e-6)
 
 
 def test_a_model_that_is_not_linear_has_no_matrix():

@@ -13,6 +13,7 @@ from beno.problems.solution import Report
 from beno.problems.values import Rows, is_tensor
 from beno.solvers.base import Prepared, Solver
 from beno.solvers.bound import ErrorBound
+from beno.solvers.device.stencil import ToleranceMissed
 from beno.solvers.direct import Direct
 from beno.solvers.finite_volumes import assemble
 from beno.support.errors import BenoError
@@ -33,6 +34,17 @@ class Certified(Prepared):
         self.prepared_in = time.perf_counter() - started
         self.report = Report(self.solver.name, reason=reason)
 
+    def __call__(self, right: RightHandSide) -> Rows:
+        u = super().__call__(right)
+        if self.report.bound is not None:  # it was found for a right-hand side of size one
+            exponent = int(right.of_size_one()[1][0]) if self.method.is_linear else 0
+            self.report = replace(self.report, bound=float(np.ldexp(self.report.bound, exponent)))
+        return u
+
+    @property
+    def is_linear(self) -> bool:  # type: ignore[override]
+        return self.method.is_linear
+
     def apply(self, right: RightHandSide) -> Rows:
         """One answer comes with its bound; those of a stack come without, which `bound` makes up for."""
         started = time.perf_counter()
@@ -50,6 +62,8 @@ class Certified(Prepared):
             return u
         answer, off = self._as_good_as_asked_for(np.asarray(u), right)
         residual = residual_share(self.operator, answer, right)
+        if self.tolerance is not None and not residual <= self.tolerance:
+            raise ToleranceMissed(used.report.solver, [0], self.tolerance)
         self.report = replace(self.report, residual=residual, bound=float(off.max()))
         return answer
 

@@ -21,7 +21,7 @@ from beno.problems.right_hand_side import RightHandSide
 from beno.problems.solution import Report, Solution
 from beno.problems.values import FieldLike
 from beno.problems.walls import Kind
-from beno.solvers.base import Prepared, Solver
+from beno.solvers.base import Prepared, Solver, of_its_size
 from beno.support.errors import BenoError
 
 BEST = "best.safetensors"
@@ -105,9 +105,18 @@ class LearnedOperator(Solver):
         for problem in problems:
             problem.require_solvable()
             self.require_trained_for(ProblemClass.of(problem.operator), "the problem")
-        predicted = self.predict(problems, batch_size)
         report = Report(self.name)
-        return [Solution(problem, u, report) for problem, u in zip(problems, predicted, strict=True)]
+        if not isinstance(self.model, LinearModel) or not problems:
+            predicted = self.predict(problems, batch_size)
+            return [Solution(problem, u, report) for problem, u in zip(problems, predicted, strict=True)]
+        # What is too large or too small for single precision need not be.
+        scaled, exponents = zip(*(problem.right.of_size_one() for problem in problems), strict=True)
+        posed = [Problem(problem.operator, right) for problem, right in zip(problems, scaled, strict=True)]
+        predicted = self.predict(posed, batch_size)
+        return [
+            Solution(problem, of_its_size(u, exponent), report)
+            for problem, u, exponent in zip(problems, predicted, exponents, strict=True)
+        ]
 
     def predict(self, problems: Sequence[Problem], batch_size: int = 50) -> list[Float[np.ndarray, " _"]]:
         """u for each problem, whatever the weights were trained for."""
@@ -140,6 +149,7 @@ class PreparedNetwork(Prepared):
     """A model that is not linear: its right-hand sides are arrays, each of which is fed to it with the operator."""
 
     balance_tolerance = 1e-4
+    is_linear = False
 
     def __init__(self, solver: LearnedOperator, operator: Elliptic) -> None:
         self.solver, self.operator, self.report = solver, operator, Report(solver.name)

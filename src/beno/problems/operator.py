@@ -66,11 +66,12 @@ class Elliptic:
         """Refuse a right-hand side for which there is no solution; how far off it may be follows from its precision."""
         if not self.leaves_constant_free or not isinstance(self.domain, Domain):
             return
-        put_in, out, size = self.flows(right)
+        put_in, out, size = self.flows(right if is_tensor(right.f) else right.of_size_one()[0])
         tolerance = tolerance or BALANCE_TOLERANCE.get(str(right.f.dtype).removeprefix("torch."), LEAST_PRECISE_BALANCE)
         off = sizes(put_in - out) > tolerance * size
         if off.any():
             row = int(np.argmax(off.tolist()))
+            put_in, out, _ = self.flows(right)
             total, flux = (float(one[row] if right.is_stack else one) for one in (put_in, out))
             raise BenoError(
                 f"a pure Neumann problem needs the integral of f ({total:.6g}) to equal the flux "

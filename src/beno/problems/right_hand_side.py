@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from beno.problems.values import Rows
 from beno.support.errors import BenoError
@@ -77,6 +77,19 @@ class RightHandSide:
     def boundary_values(self) -> "RightHandSide":
         """g alone."""
         return RightHandSide(0 * self.f, self.g)
+
+    def of_size_one(self) -> tuple["RightHandSide", Int[np.ndarray, "*k 1"]]:
+        """The same over a power of two, which loses nothing, and its exponent: one for each row of a stack.
+
+        So numbers whose squares would be too large or too small for double precision are nothing special.
+        """
+        f, g = np.asarray(self.f), np.asarray(self.g)
+        largest = np.maximum(*(np.abs(rows).max(axis=-1, keepdims=True, initial=0.0) for rows in (f, g)))
+        exponent = np.where(largest > 0, np.frexp(largest)[1], 0)
+        # In two steps, for neither the largest numbers nor the smallest have an inverse.
+        half = exponent // 2
+        scaled = (np.ldexp(np.ldexp(rows, -half), half - exponent) for rows in (f, g))
+        return RightHandSide(*scaled), exponent
 
     def rows(self) -> tuple[Float[np.ndarray, "k n"], Float[np.ndarray, "k p"]]:
         """As stacks of arrays, also where there is one row."""

@@ -8,12 +8,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from beno.problems.operator import Elliptic
 from beno.problems.problem import Problem
 from beno.problems.right_hand_side import RightHandSide
 from beno.problems.solution import Report, Solution
-from beno.problems.values import FieldLike, Rows
+from beno.problems.values import FieldLike, Rows, is_tensor
+from beno.support.errors import BenoError
 
 
 class Prepared(ABC):
@@ -22,6 +24,7 @@ class Prepared(ABC):
     operator: Elliptic
     report: Report  # how the last right-hand side was solved
     balance_tolerance: float | None = None  # by default that of the right-hand side's precision
+    is_linear: bool = True  # in the right-hand side
 
     def __call__(self, right: RightHandSide) -> Rows:
         """u at the points; of a stack of right-hand sides a stack, of tensors a tensor.
@@ -29,7 +32,11 @@ class Prepared(ABC):
         Where walls leave a constant free it is the u of zero mean, and the right-hand side must be in balance.
         """
         self.operator.require_solvable(right, self.balance_tolerance)
-        return self.operator.without_constant(self.apply(right))
+        if is_tensor(right.f) or not self.is_linear:
+            return self.operator.without_constant(self.apply(right))
+        scaled, exponent = right.of_size_one()
+        u = np.asarray(self.operator.without_constant(self.apply(scaled)))
+        return of_its_size(u, exponent)
 
     @abstractmethod
     def apply(self, right: RightHandSide) -> Rows:
@@ -64,3 +71,12 @@ class Solver(ABC):
     def solve_many(self, problems: Sequence[Problem]) -> list[Solution]:
         """One after the other, unless the solver knows better."""
         return [self.solve(problem) for problem in problems]
+
+
+def of_its_size(u: Float[np.ndarray, "*k n"], exponent: Int[np.ndarray, "*k 1"]) -> Float[np.ndarray, "*k n"]:
+    """The answer to a right-hand side that was taken over a power of two: see `RightHandSide.of_size_one`."""
+    with np.errstate(over="ignore"):
+        u = np.ldexp(u, exponent)
+    if not np.isfinite(u).all():
+        raise BenoError("the answer is not finite: f or g is too large for double precision")
+    return u

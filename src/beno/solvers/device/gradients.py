@@ -22,7 +22,7 @@ from beno.problems.problem import Problem
 from beno.problems.right_hand_side import RightHandSide
 from beno.problems.solution import Report, Solution
 from beno.problems.values import Rows
-from beno.solvers.base import Prepared, Solver
+from beno.solvers.base import Prepared, Solver, of_its_size
 from beno.solvers.device.adjoint import solved
 from beno.solvers.device.box import sine_box
 from beno.solvers.device.capacitance import CapacitanceInverse
@@ -65,14 +65,17 @@ class ConjugateGradients(Solver):
     def _solve_together(self, problems: Sequence[Problem]) -> list[Solution]:
         device = torch.device(self.device)
         stencil = Stencil.of([problem.operator for problem in problems], device)
-        vectors = torch.as_tensor(np.stack([_vector(problem) for problem in problems])).to(device)
+        scaled, exponents = zip(*(problem.right.of_size_one() for problem in problems), strict=True)
+        of_each = (_vector(problem.operator, right) for problem, right in zip(problems, scaled, strict=True))
+        vectors = torch.as_tensor(np.stack(list(of_each))).to(device)
         free = torch.as_tensor([problem.operator.leaves_constant_free for problem in problems], device=device)
         u, steps = iterate(stencil, vectors, free, self.tolerance, self.most_steps)
         pictures, report = u.cpu().numpy(), Report(self.name, steps)
-        return [
-            Solution(problem, problem.operator.without_constant(picture[problem.domain.mask]), report)
-            for problem, picture in zip(problems, pictures, strict=True)
-        ]
+        solutions = []
+        for problem, picture, exponent in zip(problems, pictures, exponents, strict=True):
+            u = problem.operator.without_constant(picture[problem.domain.mask])
+            solutions.append(Solution(problem, of_its_size(u, exponent), report))
+        return solutions
 
 
 class PreparedGradients(Prepared):
@@ -103,11 +106,12 @@ class PreparedGradients(Prepared):
         return self._equations.at_points(pictures)
 
 
-def _vector(problem: Problem) -> Float[np.ndarray, "N N"]:
-    domain = problem.domain
-    at_walls = np.bincount(domain.panels.cell, wall_response(problem.operator) * problem.g, minlength=len(problem.f))
+def _vector(operator: Elliptic, right: RightHandSide) -> Float[np.ndarray, "N N"]:
+    domain = operator.grid
+    (f,), (g,) = right.rows()
+    at_walls = np.bincount(domain.panels.cell, wall_response(operator) * g, minlength=len(f))
     picture = np.zeros(domain.mask.shape)
-    picture[domain.mask] = at_walls - domain.spacing**2 * problem.f
+    picture[domain.mask] = at_walls - domain.spacing**2 * f
     return picture
 
 
