@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from beno.geometry.gallery import SHAPES
 from beno.geometry.grid import Domain
 from beno.learned.certified import Certified
 from beno.learned.choice import METHODS, Automatic, prepare, solve, solve_many
@@ -98,7 +99,7 @@ def test_many_problems_are_answered_in_their_order():
 
 
 def test_a_network_alone_says_when_it_may_be_far_off():
-    problem = Family(resolution=32).problem(0, 0)
+    problem = poisson(SHAPES["comb"](32), f=10.0, g=lambda x, y: np.sin(20 * x))
     with pytest.warns(UserWarning, match="may be wrong by as much as"):
         solution = solve(problem, tolerance=None, method="learned")
     assert solution.report.bound is not None

@@ -33,7 +33,7 @@ ANSWERS = {folder: dict(np.load(folder / name)) for folder, name in (
 )}  # fmt: skip
 SEED = 5  # of what they were made from
 ON_A_FINE_GRID = "poisson-dirichlet-32"  # no file: one problem
-WRONG_ROWS = "wrong-rows-W3/"  # what version 1 answered where it met the weights of other frequencies
+WRONG_ROWS = "wrong-rows/"  # what version 1 answered where it met the weights of other frequencies
 
 
 def answered(prefix=""):
