@@ -25,7 +25,7 @@ from tests.places import ROOT
 LONGEST_LINE = 120
 PLACEHOLDER = re.compile(r"\.\.\.|…|<[a-z_ ]+>|\b(FOLDER|FILE|NAME|PATH|VALUE|OUT|TABLE)\b")
 CHEAP = ("beno reproduce list", "beno data show four.h5 --plot", "beno data check four.h5", "beno plot")
-PRIVATE = re.compile(r"#\d+\b|\b[WSDF]\d{1,2}\b|\bsession\b")
+PRIVATE = re.compile(r"#\d+\b|\b[WSDF]\d{1,2}\b|\bsessions?\b|\bissue \d|/work\b|/tmp\b")
 every_page = pytest.mark.parametrize("page", PAGES, ids=name_of)
 
 

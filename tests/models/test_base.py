@@ -11,7 +11,7 @@ from beno.batches.base import columns_of
 from beno.batches.delaunay import build_ball_graph, build_graph
 from beno.batches.graph_inputs import GraphInputs
 from beno.batches.graphs import GraphBatches
-from beno.batches.panels import PanelBatches, PanelInputs
+from beno.batches.panels import PanelBatch, PanelBatches, PanelInputs
 from beno.datasets.scales import Scales
 from beno.geometry.symmetries import SYMMETRIES, turned_domain
 from beno.models.base import GraphModel, LinearModel, ModelConfig, PictureModel
@@ -147,7 +147,7 @@ def test_a_turned_view_is_answered_as_the_turned_problem(name, turn):
 
 def _split(batch, values, solution):
     """A picture is read by its mask; what is listed is listed in the order of the problem before it was turned."""
-    return batch.split(values) if hasattr(batch, "inside") else [values[0, : len(solution.u)]]
+    return [values[0, : len(solution.u)]] if isinstance(batch, PanelBatch) else batch.split(values)
 
 
 @every_model

@@ -63,6 +63,9 @@ class Batch(ABC):
 
     u: Tensor | None  # the truth, in the units of a network, where it is known
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} problems{'' if self.u is None else ', with u'})"
+
     @property
     def truth(self) -> Tensor:
         assert self.u is not None, "these problems came without solutions"
@@ -91,6 +94,9 @@ class Batches(ABC, Generic[BatchType]):
     device: torch.device
     augmentation: Augmentation
     point_counts: Int[np.ndarray, " all"]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} problems on {self.device})"
 
     @abstractmethod
     def __len__(self) -> int:

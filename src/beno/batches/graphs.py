@@ -33,7 +33,7 @@ from beno.problems.subproblems import with_parts
 from beno.support.errors import BenoError
 
 
-@dataclass(eq=False)  # not frozen: Fabric rebuilds what it passes to a model field by field
+@dataclass(eq=False, repr=False)  # not frozen: Fabric rebuilds what it passes to a model field by field
 class GraphBatch(Batch, Feed):
     """Graphs on end; panels side by side, padded to the longest boundary."""
 

@@ -27,6 +27,9 @@ class Graphs(TorchDataset["Data"]):
     def __init__(self, dataset: Dataset, split: str = "all", nearest: int = 8) -> None:
         self.dataset, self.indices, self.nearest = dataset, _indices(dataset, split), nearest
 
+    def __repr__(self) -> str:
+        return f"Graphs({len(self)} of {self.dataset!r})"
+
     def __len__(self) -> int:
         return len(self.indices)
 

@@ -140,7 +140,7 @@ def potentials_of(problem: Problem) -> tuple[Potential, Potential]:
     return of_f, of_g
 
 
-@dataclass(eq=False)  # not frozen: Fabric rebuilds what it passes to a model field by field
+@dataclass(eq=False, repr=False)  # not frozen: Fabric rebuilds what it passes to a model field by field
 class PanelBatch(Batch):
     """Problems side by side, padded to the most points and the most panels."""
 

@@ -20,7 +20,7 @@ CHANNELS = ("source", "boundary_value", "on_boundary", "log_coefficient", "alpha
 LINEAR = ("source", "boundary_value")
 
 
-@dataclass(eq=False)  # not frozen: Fabric rebuilds what it passes to a model field by field
+@dataclass(eq=False, repr=False)  # not frozen: Fabric rebuilds what it passes to a model field by field
 class PictureBatch(Batch):
     """Channels over the square, zero outside the domain; u likewise."""
 

@@ -53,10 +53,11 @@ def main() -> None:
             raise
         status = _complain(f"{error.filename}: {error.strerror}")
     except Exception as error:
-        # Typer's usage errors come from click or from its own copy of it, by version; both can do this.
-        if not hasattr(error, "format_message"):
+        # Typer's usage errors come from click or from its own copy of it, by version: known by what both can do.
+        format_message = getattr(error, "format_message", None)
+        if format_message is None:
             raise
-        message = error.format_message()
+        message = format_message()
         status = _complain(message) if not message.startswith("Usage:") else _show_help(message)
     if status == INTERRUPTED:
         typer.echo("stopped; what is finished is kept", err=True)

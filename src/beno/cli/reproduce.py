@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from beno.paper.tables import Table
 
 
+# Longer than 60 lines: the options, which typer reads from the signature, are over half of it.
 def reproduce(
     names: Annotated[
         list[str], typer.Argument(metavar="TABLE...", help="Tables' names, or all. `beno reproduce list` names them.")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from beno.training.config import TrainingConfig
 
 
+# Longer than 60 lines: the options, which typer reads from the signature, are two thirds of it.
 def train(
     data: Annotated[Path, typer.Option(help="The dataset; its train and validation splits are used.")],
     out: Annotated[Path, typer.Option(help="The folder of the run.")],
@@ -81,7 +82,9 @@ def train(
         "stream": stream,
         "start": start_from,
     }
-    changed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    changed: dict[str, Any] = {  # whatever a training may be told
+        name: value for name, value in given.items() if value is not None
+    }
     config = replace(_preset(preset, model), seed=seed, checkpoint_every=checkpoint_every, **changed)
     settings = dict(_parse_setting(text) for text in setting or [])
     limit = parse_duration("--time-limit", time_limit)

@@ -99,6 +99,11 @@ class Model(nn.Module, ABC, Generic[ConfigType, BatchType]):
         super().__init__()
         self.config = config or cast(ConfigType, self.Config())
 
+    def __repr__(self) -> str:
+        """One line; `named_modules` lists the layers."""
+        weights = sum(weight.numel() for weight in self.parameters())
+        return f"{type(self).__name__}({weights:,} weights, {self.config})"
+
     @classmethod
     @abstractmethod
     def batches(

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from beno.nn.half_plane import ROWS, dirichlet_correction, neumann_correction
+from beno.problems.walls import Kind
 
 FEATURES = 16
 REACH = 3.0  # how far out a corner is felt, in lengths of the wall beyond it
@@ -57,7 +58,7 @@ def view(
     seen_from = torch.where(in_front, away.clamp(min=NEAREST * length), length / 2)
     square = seen_from.square() + along.square()
     log_angle = torch.log(torch.atan2(length * seen_from, square - length.square() / 4) / math.pi)
-    straight = log_angle + _looked_up("dirichlet", away / length, along / length)
+    straight = log_angle + _looked_up(Kind.DIRICHLET, away / length, along / length)
 
     to_end, beside, angle, sign = (ends.movedim(-1, 0)[first : first + 2, :, None, :] for first in (0, 2, 4, 6))
     to_corner = to_end + torch.stack([-along, along])
@@ -103,7 +104,7 @@ def _flux_kernel(
         return 0.5 * end * torch.log(end.square() + off.square()) - end + off * torch.atan(end / off)
 
     smooth = -(primitive(along + 0.5) - primitive(along - 0.5) + torch.log(length)) / math.pi
-    return smooth + _looked_up("neumann", away, along)
+    return smooth + _looked_up(Kind.NEUMANN, away, along)
 
 
 class _Wedge:
@@ -163,7 +164,7 @@ class _Wedge:
         return near.clamp(min=TINY), far.clamp(min=TINY)
 
 
-def _looked_up(kind: str, away: Float[Tensor, "*pairs"], along: Float[Tensor, "*pairs"]) -> Float[Tensor, "*pairs"]:
+def _looked_up(kind: Kind, away: Float[Tensor, "*pairs"], along: Float[Tensor, "*pairs"]) -> Float[Tensor, "*pairs"]:
     """What the grid adds to a kernel, between the places where it is known; nothing far away and behind."""
     values = table(kind, away.device)
     row, column = (away - 0.5).clamp(0, ROWS - 1), along.abs().clamp(max=ROWS)
@@ -180,6 +181,6 @@ def _near(away: Float[Tensor, "*pairs"], along: Float[Tensor, "*pairs"]) -> Bool
 
 
 @cache
-def table(kind: str, device: torch.device) -> Float[Tensor, " entries"]:
-    values = dirichlet_correction() if kind == "dirichlet" else neumann_correction()
+def table(kind: Kind, device: torch.device) -> Float[Tensor, " entries"]:
+    values = dirichlet_correction() if kind is Kind.DIRICHLET else neumann_correction()
     return torch.as_tensor(values.ravel(), dtype=torch.float32).to(device)

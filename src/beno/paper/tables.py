@@ -50,7 +50,7 @@ class Training:
 UNNAMED = set(AUTHORS_SETTINGS.items())  # settings that stand in no name, since all of BENO's trainings have them
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Row:
     """A training, as a table has it, and what the paper calls it."""
 
@@ -59,8 +59,11 @@ class Row:
     paper_label: str | None = None  # of the row in the paper's table of the same name
     averaged: bool = False  # over the symmetries of the square, and both signs
 
+    def __repr__(self) -> str:
+        return f"Row({self.label!r}, {self.training.name})"
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Table:
     """Who is trained on what (rows), and tested on what (columns)."""
 
@@ -70,6 +73,9 @@ class Table:
     rows: tuple[Row, ...]
     with_fault: frozenset[str] = frozenset()  # columns with the fault of the authors' published sample
     keeps: Mapping[str, int] = field(default_factory=dict)  # how many predictions a cell keeps, by column
+
+    def __repr__(self) -> str:
+        return f"Table({self.name!r}: {len(self.rows)} rows, {len(self.columns)} columns)"
 
     def of_models(self, models: Collection[str]) -> "Table":
         return replace(self, rows=tuple(row for row in self.rows if row.training.model in models))

@@ -1,7 +1,8 @@
 """From what a user gives for a field (a function, an array, a tensor, a number) to values at places."""
 
+import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar, cast
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard, TypeVar, cast
 
 import numpy as np
 from jaxtyping import Float
@@ -32,8 +33,7 @@ def values_of(name: str, field: FieldLike, places: Float[np.ndarray, "m 2"], whe
 def rows_of(name: str, field: FieldLike, places: Float[np.ndarray, "m 2"], where: str) -> Rows:
     """Values at the places, or a stack of rows of them; an array, or a tensor if one is given."""
     raw = field(places[:, 0], places[:, 1]) if callable(field) else field
-    read: Callable[[str, Any, int], Rows] = _as_tensor if is_tensor(raw) else _as_array
-    values = read(name, raw, len(places))
+    values = _as_tensor(name, raw, len(places)) if is_tensor(raw) else _as_array(name, raw, len(places))
     if values.ndim > 2 or values.shape[-1] != len(places):
         raise BenoError(f"{name} has shape {tuple(values.shape)}; the domain has {len(places)} {where}")
     finite = values.isfinite() if is_tensor(values) else np.isfinite(cast(np.ndarray, values))
@@ -65,8 +65,9 @@ def sizes(values: SameRows) -> SameRows:
 
 
 def is_tensor(values: object) -> "TypeGuard[Tensor]":
-    """Whether it is PyTorch's, which need not be there."""
-    return hasattr(values, "detach")
+    """Whether it is PyTorch's. That is not imported here: where there is a tensor, it has been."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(values, torch.Tensor)
 
 
 def _as_array(name: str, raw: object, places: int) -> np.ndarray:

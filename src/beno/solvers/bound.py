@@ -25,20 +25,14 @@ For a vector y that is 0 at one cell p, y > 0 and (A y)_i > 0 in all other rows,
 So ``|e_i| <= |mean| + (y_i + Y) M`` with ``M <= max_j |q_j| / (A y)_j / (1 - Y max_j s_j / (A y)_j)``, where that is
 positive.
 
-**Rounding.** The scheme that is meant is the one of exact arithmetic, with the numbers f, g, alpha, kappa at the panels
-and the law's coefficients on the faces as they are given. Residuals are computed in the longest floating-point type
-that the machine has (64 bits of mantissa on x86), from differences ``c (u_i - u_j)``, which lose nothing where u is
-nearly constant. Each number that is computed passes through fewer than 20 roundings, so it is off by at most LOSS times
-the sum of the sizes of what was added up (N. J. Higham, Accuracy and Stability of Numerical Algorithms, SIAM 2002,
-doi:10.1137/1.9780898718027, chapter 3). Data are first divided by a power of two, which is exact, so that neither
-1e-300 nor 1e300 is out of range.
+`extended` has the residuals, and counts what is lost in rounding.
 """
 
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Bool, Float, Shaped
 
 from beno.problems.operator import Elliptic
 from beno.problems.right_hand_side import RightHandSide
@@ -46,92 +40,14 @@ from beno.problems.values import Rows, is_tensor
 from beno.problems.walls import Kind, Walls
 from beno.solvers.base import Prepared, Solver
 from beno.solvers.direct import Direct
+from beno.solvers.extended import LOSS, LOSS_OF_SUMS, Counted, CountedSum, Extended, ExtendedRows, sum_by_halves, upward
 from beno.support.errors import BenoError
 
-Extended = np.longdouble
-UNIT = np.finfo(Extended).eps / 2  # what one rounding changes, relative to the number
-LOSS = 22 * UNIT  # relative to the sizes that were added up: fewer than 20 roundings, and those of this product itself
-LOSS_OF_SUMS = LOSS + 40 * UNIT  # added by halves, fewer than 2^40 numbers
 LEAST = 1e-280  # of scaled numbers: more than all that underflows together
 WEAK = 0.1  # where the smallest w is more than this share of the largest, walls hold u weakly
 GOOD_ENOUGH = 0.5  # of A w = 1
 MOST_PASSES = 5  # of corrections, of w and of the error
 WORTH_A_PASS = 0.5  # of the bound that was left: a pass that leaves more was the last
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Counted:
-    """Numbers, and by how much each may be off."""
-
-    value: Shaped[np.ndarray, " n"]
-    off: Shaped[np.ndarray, " n"]
-
-    @property
-    def size(self) -> Shaped[np.ndarray, " n"]:
-        """The largest absolute value that each may have."""
-        return np.abs(self.value) + self.off
-
-
-@dataclass(frozen=True)
-class CountedSum:
-    """One number, and by how much it may be off."""
-
-    value: np.longdouble
-    off: np.longdouble
-
-    @property
-    def size(self) -> np.longdouble:
-        """The largest absolute value that it may have."""
-        return abs(self.value) + self.off
-
-
-class ExtendedRows:
-    """The rows of the scheme in extended precision: ``sum of c (u_i - u_j) over neighbours + s_i u_i = b_i``."""
-
-    def __init__(self, operator: Elliptic) -> None:
-        domain, walls = operator.grid, operator.walls
-        count = len(domain.points)
-        h = 1 / Extended(domain.resolution)
-        self.area = h * h
-        itself = np.arange(count, dtype=domain.neighbours.dtype)[:, None]
-        self.near: Int[np.ndarray, "n 4"] = np.where(domain.neighbours >= 0, domain.neighbours, itself)
-        self.conductance = np.where(domain.neighbours >= 0, operator.law.on_faces(domain), 0.0)
-        # Each panel on its own cell's row; the column after the last is for the faces that are no panels.
-        self.panel = domain.panel_at
-        a, b = walls.value_weight.astype(Extended), walls.slope_weight.astype(Extended)
-        response = operator.law.at_panels(domain) * h / (a * (h / 2) + b)
-        self.wall_weight = self._beside(response)
-        held = self._beside(response * a).sum(axis=1)
-        reaction = operator.law.reaction(domain)
-        gone = self.area * (np.zeros(count) if reaction is None else reaction)
-        self.held, self.held_size = held - gone, held + np.abs(gone)
-        self.diagonal = self.conductance.sum(axis=1) + self.held_size
-
-    def _beside(self, at_panels: Shaped[np.ndarray, " p"]) -> Shaped[np.ndarray, "n 4"]:
-        """At each cell's four faces; zero where a face is no panel."""
-        return np.append(at_panels, Extended(0))[self.panel]
-
-    def product(self, u: Shaped[np.ndarray, " n"]) -> Counted:
-        """A u."""
-        flows = self.conductance * (u[:, None] - u[self.near])
-        value = flows.sum(axis=1) + self.held * u
-        return Counted(value, LOSS * (np.abs(flows).sum(axis=1) + self.held_size * np.abs(u)))
-
-    def vector(self, f: Shaped[np.ndarray, " n"], g: Shaped[np.ndarray, " p"]) -> Counted:
-        """b."""
-        let_in, source = self.wall_weight * self._beside(g), self.area * f
-        return Counted(
-            let_in.sum(axis=1) - source,
-            LOSS * (np.abs(let_in).sum(axis=1) + np.abs(source)),
-        )
-
-    def exponent(self, u: Shaped[np.ndarray, " n"], f: Shaped[np.ndarray, " n"], g: Shaped[np.ndarray, " p"]) -> int:
-        """The power of two that the largest term of these rows has about the size of."""
-        factors = ((self.diagonal, u), (self.area, f), (self.wall_weight, g))
-        largest = [np.max(np.abs(part), initial=0) for pair in factors for part in pair]
-        powers = [int(np.frexp(one)[1]) for one in largest]
-        sums = [powers[k] + powers[k + 1] for k in (0, 2, 4) if largest[k] > 0 and largest[k + 1] > 0]
-        return max(sums, default=0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -150,7 +66,7 @@ class Remaining:
         residual = Counted(self.residual.value - product.value, off)
         if self.mean is None or weights is None:
             return Remaining(residual)
-        taken = _total(weights * part)
+        taken = sum_by_halves(weights * part)
         mean = CountedSum(self.mean.value - taken.value, self.mean.off + taken.off + LOSS * abs(self.mean.value))
         return Remaining(residual, mean)
 
@@ -192,7 +108,7 @@ class FloatingComparison:
     @cached_property
     def mean(self) -> np.longdouble:
         """Y, rounded up."""
-        return Extended(_total(self.weights * self.y).size * (1 + LOSS))
+        return Extended(sum_by_halves(self.weights * self.y).size * (1 + LOSS))
 
     @cached_property
     def share(self) -> np.longdouble:
@@ -303,15 +219,15 @@ class ErrorBound:
             improved = np.ldexp(scaled + error, power).astype(float)
             lost = np.abs(np.ldexp(improved.astype(Extended), -power) - scaled - error)
             after = rest + (lost + LOSS * np.abs(scaled)) * (1 + LOSS)
-            return improved, _upward(np.abs(error) + rest, power), _upward(after, power)
+            return improved, upward(np.abs(error) + rest, power), upward(after, power)
 
     def _remaining(
         self, u: Shaped[np.ndarray, " n"], f: Shaped[np.ndarray, " n"], g: Shaped[np.ndarray, " p"]
     ) -> Remaining:
         vector, product = self._rows.vector(f, g), self._rows.product(u)
         if self.operator.leaves_constant_free:  # the equation that the solvers solve
-            spare = _total(vector.value)
-            off = (spare.off + _total(vector.off).size + LOSS * abs(spare.value)) / len(u)
+            spare = sum_by_halves(vector.value)
+            off = (spare.off + sum_by_halves(vector.off).size + LOSS * abs(spare.value)) / len(u)
             value = vector.value - spare.value / len(u)
             vector = Counted(value, vector.off + off + LOSS * (np.abs(value) + abs(spare.value) / len(u)))
         value = vector.value - product.value
@@ -320,11 +236,11 @@ class ErrorBound:
         if self._floating is None:
             return Remaining(residual)
         if self.operator.leaves_constant_free:
-            mean = _total(-u / len(u))
+            mean = sum_by_halves(-u / len(u))
         else:  # the flows between cells cancel in the sum, here by not being computed
             held = self._rows.held
-            total, sum_held = _total(vector.value - held * u), _total(held).value
-            off = total.off + _total(vector.off + LOSS * (np.abs(vector.value) + held * np.abs(u))).size
+            total, sum_held = sum_by_halves(vector.value - held * u), sum_by_halves(held).value
+            off = total.off + sum_by_halves(vector.off + LOSS * (np.abs(vector.value) + held * np.abs(u))).size
             ratio = total.value / sum_held
             mean = CountedSum(ratio, off / sum_held * (1 + LOSS) + LOSS_OF_SUMS * abs(ratio))
         return Remaining(residual, CountedSum(mean.value, mean.off + LEAST))
@@ -343,7 +259,7 @@ class ErrorBound:
         """With the mean that is known."""
         if self._weights is None or whole.mean is None:
             return error
-        return error + (whole.mean.value - _total(self._weights * error).value)
+        return error + (whole.mean.value - sum_by_halves(self._weights * error).value)
 
     def _solved(self, left: Remaining) -> Shaped[np.ndarray, " n"]:
         """About A⁻¹ of the residual; nothing, where the solver has no answer."""
@@ -380,7 +296,7 @@ class ErrorBound:
         if not ((y > 0) & (least > 0))[others].all():
             return
         weight = ones if self.operator.leaves_constant_free else rows.held
-        weights = weight / _total(weight).value
+        weights = weight / sum_by_halves(weight).value
         floating = FloatingComparison(y, np.where(others, least, np.inf), weights, rows.held)
         if floating.share < 1 - WEAK:
             self._floating = floating
@@ -418,21 +334,6 @@ def _applied(prepared: Prepared, vector: Shaped[np.ndarray, " n"], area: np.long
     except BenoError:
         return np.zeros_like(vector)
     return np.ldexp(np.nan_to_num(found).astype(Extended) / area, power)
-
-
-def _total(values: Shaped[np.ndarray, " n"]) -> CountedSum:
-    """The sum, by halves, so that no number passes through more roundings than n has binary digits."""
-    off = LOSS_OF_SUMS * np.abs(values).sum()
-    while len(values) > 1:
-        if len(values) % 2:
-            values = np.append(values, Extended(0))
-        values = values[0::2] + values[1::2]
-    return CountedSum(values[0], off)
-
-
-def _upward(values: Shaped[np.ndarray, " n"], power: int) -> Float[np.ndarray, " n"]:
-    """As numbers of double precision that are no smaller."""
-    return np.nextafter(np.ldexp(values * (1 + LOSS), power).astype(float), np.inf)
 
 
 def _as_array(rows: Rows) -> Float[np.ndarray, "*k n"]:

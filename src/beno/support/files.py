@@ -171,7 +171,7 @@ class Sink(Handling):
         if self._error is not None:
             raise self._error
 
-    def write(self, data: Any) -> int:
+    def write(self, data: Any) -> int:  # whatever has bytes, as h5py gives it
         view = memoryview(data).cast("B")
         self._attempt(lambda: self._write_all(view))
         return len(view)
@@ -186,7 +186,7 @@ class Sink(Handling):
     def tell(self) -> int:
         return self._file.tell()
 
-    def readinto(self, buffer: Any) -> int:
+    def readinto(self, buffer: Any) -> int:  # likewise
         return self._file.readinto(buffer)
 
     def read(self, size: int = -1) -> bytes:

@@ -12,7 +12,7 @@ class Handling:
     """How the main thread handles interruptions, until this is left."""
 
     def __init__(self) -> None:
-        self._handlers: dict[signal.Signals, Any] = {}
+        self._handlers: dict[signal.Signals, Any] = {}  # as `signal.signal` returns and takes them
 
     def handle(self, handler: Callable[..., None]) -> None:
         if threading.current_thread() is threading.main_thread():

@@ -12,7 +12,8 @@ from typing import Any
 PACKAGES = ("numpy", "scipy", "h5py", "pyamg", "torch", "triton")
 
 
-def provenance() -> dict[str, Any]:
+def provenance() -> dict[str, Any]:  # as JSON has it
+    """The commit and what is changed since, the device, the versions of what figures depend on, and the date."""
     # A copy of the tree without its history is told which commit it is, unchanged.
     told = os.environ.get("BENO_COMMIT")
     return {

@@ -9,7 +9,12 @@ from beno.problems.families import ProblemClass
 from beno.problems.walls import Kind
 from beno.support.errors import BenoError
 
-BOUNDARIES = ("dirichlet", "neumann", "mixed")
+# What a boundary of each name has; a network for several kinds knows them all.
+KINDS = {
+    "dirichlet": frozenset({Kind.DIRICHLET}),
+    "neumann": frozenset({Kind.NEUMANN}),
+    "mixed": frozenset(Kind),
+}
 
 
 @dataclass(frozen=True)
@@ -28,18 +33,27 @@ class HarmonicConfig(ConfigWithKinds):
         self.require_at_least(width=1, layers=1, heads=1, pair_width=1, rank=1)
         if self.width % self.heads:
             raise BenoError(f"width {self.width} must be a multiple of the {self.heads} heads")
-        if self.boundary not in BOUNDARIES:
-            raise BenoError(f"boundary is {self.boundary!r}; it must be one of {', '.join(BOUNDARIES)}")
+        if self.boundary not in KINDS:
+            raise BenoError(f"boundary is {self.boundary!r}; it must be one of {', '.join(KINDS)}")
 
     @classmethod
     def settings_for(cls, problems: ProblemClass) -> dict[str, Setting]:
-        alone = {frozenset({Kind.DIRICHLET}): "dirichlet", frozenset({Kind.NEUMANN}): "neumann"}
-        told: dict[str, Setting] = {"boundary": alone.get(problems.kinds, "mixed")}
+        told: dict[str, Setting] = {"boundary": boundary_for(problems.kinds)}
         return {**super().settings_for(problems), **told, "coefficient": not problems.is_uniform}
 
     @property
     def tells_kinds(self) -> bool:
-        return self.boundary == "mixed"
+        return len(KINDS[self.boundary]) > 1
+
+    @property
+    def has_measure(self) -> bool:
+        """Whether there are walls that draw u to a value, in a softmax."""
+        return KINDS[self.boundary] != {Kind.NEUMANN}
+
+    @property
+    def has_flux(self) -> bool:
+        """Whether there are walls that a flux goes through."""
+        return Kind.NEUMANN in KINDS[self.boundary]
 
     @property
     def kappa_columns(self) -> int:
@@ -54,4 +68,9 @@ class HarmonicConfig(ConfigWithKinds):
     @property
     def corrections(self) -> int:
         """How many numbers the network says of a pair: one for the softmax, four for a flux."""
-        return {"dirichlet": 1, "neumann": 4, "mixed": 5}[self.boundary]
+        return self.has_measure + 4 * self.has_flux
+
+
+def boundary_for(kinds: frozenset[Kind]) -> str:
+    """The name of the boundary that a network for these kinds of walls is made for."""
+    return next((name for name, known in KINDS.items() if known == kinds), "mixed")

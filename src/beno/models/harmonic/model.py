@@ -61,7 +61,7 @@ class Harmonic(LinearModel[HarmonicConfig]):
         residual = batch.boundary_residual * batch.has_panel[..., None]
         from_walls = torch.cat([_product(weights, residual) for weights in self.kernel(batch)], dim=1)
         parts = (batch.potential + from_walls).permute(2, 0, 1)
-        if self.config.boundary == "neumann":
+        if not self.config.has_measure:
             counted = batch.has_point.to(parts.dtype)
             parts = parts - (parts * counted).sum(dim=2, keepdim=True) / counted.sum(dim=1, keepdim=True)
         return parts
@@ -116,16 +116,16 @@ class Harmonic(LinearModel[HarmonicConfig]):
             features = torch.cat([features, between.features], dim=-1)
             log_measure = log_measure + ratio + between.screening
         correction = self.pair(points, panels, features).unbind(-1)
-        if config.boundary == "neumann":
+        if not config.has_measure:
             return self._flux(seen, ratio, *correction) * batch.lengths[:, None]
-        if config.boundary == "mixed":
+        if config.tells_kinds:
             kind = batch.kind[:, None, :]
             drawn = _robin_log_measure(seen, frame.lengths, frame.alpha)
             log_measure = torch.where(kind == Kind.ROBIN, drawn if ratio is None else drawn + ratio, log_measure)
             hidden = torch.where(batch.has_panel & (batch.kind != Kind.NEUMANN), 0.0, NEVER)
         logit = log_measure + correction[0]
         measure = torch.softmax(logit if hidden is None else logit + hidden[:, None], dim=-1)
-        if config.boundary == "dirichlet":
+        if not config.has_flux:
             return measure
         flux = self._flux(seen, ratio, *correction[1:]) * batch.lengths[:, None]
         return torch.where(kind == Kind.NEUMANN, flux, measure)
@@ -140,13 +140,12 @@ class Harmonic(LinearModel[HarmonicConfig]):
         config = self.config
         is_flux = batch.kind == Kind.NEUMANN
         arguments = (places, frame.centres, batch.normals, frame.lengths, frame.ends, is_flux)
-        with_flux = config.boundary != "dirichlet"
         if not places.is_cuda or fused_kernels() is None:
-            return view(*arguments, with_flux)
+            return view(*arguments, config.has_flux)
         from beno.nn.triton.view import fused_view
 
         half = torch.is_autocast_enabled("cuda")
-        return fused_view(*arguments, with_flux, with_flux or config.coefficient, half)
+        return fused_view(*arguments, config.has_flux, config.has_flux or config.coefficient, half)
 
     def _flux(
         self, seen: View, ratio: Tensor | None, factor: Tensor, term: Tensor, *shares: Tensor

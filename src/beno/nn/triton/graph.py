@@ -6,7 +6,6 @@ So a layer reads its input once and writes its output once, and its gradients ta
 """
 
 from functools import cache
-from typing import Any
 
 import torch
 import triton
@@ -14,6 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 from beno.nn.autograd import Context, Gradients
+from beno.nn.segments import Wiring
 from beno.nn.triton.activation import fast_silu, fast_silu_slope
 from beno.nn.triton.rows import segment_sum
 
@@ -235,8 +235,9 @@ def _processors(device: torch.device) -> int:
 
 
 def _forward(
-    x1: Tensor, w1: Tensor, x2: Tensor | None, w2: Tensor | None, bias: Tensor | None, gathered: Any, activate: bool
-) -> Tensor:
+    x1: Tensor, w1: Tensor, x2: Tensor | None, w2: Tensor | None, bias: Tensor | None,
+    gathered: tuple[Tensor, Tensor, Tensor, Tensor] | None, activate: bool,
+) -> Tensor:  # fmt: skip
     branches, inputs, outputs = w1.shape
     rows = len(x1) // branches
     block, warps = FORWARD_TILE
@@ -274,7 +275,7 @@ class FusedLinear(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Context, x1: Tensor, w1: Tensor, x2: Tensor | None, w2: Tensor | None, bias: Tensor | None,
-        a: Tensor | None, c: Tensor | None, wiring: Any, activate: bool, dtype: torch.dtype,
+        a: Tensor | None, c: Tensor | None, wiring: Wiring | None, activate: bool, dtype: torch.dtype,
     ) -> Tensor:  # fmt: skip
         x1, w1, x2, w2, bias, a, c = (
             None if tensor is None else tensor.to(dtype).contiguous() for tensor in (x1, w1, x2, w2, bias, a, c)

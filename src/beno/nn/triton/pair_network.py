@@ -62,6 +62,7 @@ def _pair_kernel(
         tl.store(out + row[:, None] * OUT + o[None, :], result, mask=inside[:, None] & (o < OUT)[None, :])
 
 
+# Longer than 60 lines: what is made again stays in registers, which a second kernel could not share.
 @triton.jit
 def _pair_gradient_kernel(
     d_point, d_panel, d_first, d_second, d_second_bias, d_last,

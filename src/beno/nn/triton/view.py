@@ -12,6 +12,7 @@ from torch import Tensor
 
 from beno.nn.half_plane import ROWS
 from beno.nn.pairs import FEATURES, FLUX_REACH, GRAZING, LARGEST_GAIN, NEAREST, REACH, SMALLEST_ANGLE, TINY, View, table
+from beno.problems.walls import Kind
 
 PLACES, PANELS = 4, 64  # that one program looks at
 PI: tl.constexpr = tl.constexpr(math.pi)
@@ -98,6 +99,7 @@ def _primitive(end, away):
     return 0.5 * end * tl.log(end * end + away * away) - end + away * _atan2(end, away)
 
 
+# Longer than 60 lines: every pair is read once and all that is known of it is written at once.
 @triton.jit
 def _view_kernel(
     features, log_measure_out, distance_out, flux_out, corner_flux_before, corner_flux_after,
@@ -217,7 +219,7 @@ def fused_view(
     _view_kernel[grid](
         features, log_measure, distance, flux, *(corner_flux if with_flux else (empty, empty)),
         places.contiguous(), centres.contiguous(), normals.contiguous(), lengths.contiguous(), ends.contiguous(),
-        is_flux.to(torch.uint8).contiguous(), table("dirichlet", places.device), table("neumann", places.device),
+        is_flux.to(torch.uint8).contiguous(), table(Kind.DIRICHLET, places.device), table(Kind.NEUMANN, places.device),
         count_places, count_panels,
         WITH_FLUX=with_flux, WITH_DISTANCE=with_distance, LAST=ROWS, CLOSEST=NEAREST, GRAZE=GRAZING,
         CORNER_REACH=REACH, LOG_FLUX=math.log(FLUX_REACH),
