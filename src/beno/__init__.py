@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from beno.datasets.dataset import Dataset
     from beno.geometry.bare_panels import BarePanels
     from beno.geometry.grid import Domain
-    from beno.learned.choice import prepare, solve
+    from beno.learned.choice import prepare, solve, solve_many
     from beno.learned.shipped import load
     from beno.problems.law import Darcy, Poisson
     from beno.problems.operator import Elliptic
     from beno.problems.problem import Problem, darcy, poisson
     from beno.problems.right_hand_side import RightHandSide
-    from beno.problems.solution import Solution
+    from beno.problems.solution import Report, Solution
     from beno.problems.walls import Kind, Walls
     from beno.solvers.direct import Direct
     from beno.solvers.multigrid import Multigrid
@@ -40,6 +40,7 @@ _HOME = {
     "Multigrid": "beno.solvers.multigrid",
     "Poisson": "beno.problems.law",
     "Problem": "beno.problems.problem",
+    "Report": "beno.problems.solution",
     "RightHandSide": "beno.problems.right_hand_side",
     "Solution": "beno.problems.solution",
     "Walls": "beno.problems.walls",
@@ -48,6 +49,7 @@ _HOME = {
     "poisson": "beno.problems.problem",
     "prepare": "beno.learned.choice",
     "solve": "beno.learned.choice",
+    "solve_many": "beno.learned.choice",
 }
 
 __all__ = [
@@ -62,6 +64,7 @@ __all__ = [
     "Multigrid",
     "Poisson",
     "Problem",
+    "Report",
     "RightHandSide",
     "Solution",
     "Walls",
@@ -71,6 +74,7 @@ __all__ = [
     "poisson",
     "prepare",
     "solve",
+    "solve_many",
 ]
 
 
