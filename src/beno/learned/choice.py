@@ -23,7 +23,7 @@ from beno.solvers.base import Solver
 from beno.solvers.device.capacitance import LARGEST, Capacitance, differing_rows
 from beno.solvers.device.gradients import ConjugateGradients
 from beno.solvers.direct import Direct
-from beno.solvers.discretisation import solve_within
+from beno.solvers.discretisation import has_jumps, solve_within
 from beno.solvers.multigrid import Multigrid
 from beno.support.errors import BenoError
 
@@ -40,6 +40,7 @@ class Method:
     make: Callable[[Elliptic, float, str], Solver]  # for an operator, a tolerance and a device
     refusal: Callable[[Elliptic], str | None]  # why it cannot solve for an operator, as the end of a sentence
     is_automatic: bool = True  # whether it is chosen by itself
+    is_slowed_by_jumps: bool = False  # of kappa, where it is not chosen then
 
 
 def _needs_positive(operator: Elliptic) -> str | None:
@@ -67,10 +68,15 @@ METHODS: dict[str, Method] = {
     "direct": Method(lambda operator, tolerance, device: Direct(), lambda operator: None),
     "multigrid": Method(lambda operator, tolerance, device: Multigrid(tolerance), _needs_positive),
     "capacitance": Method(lambda operator, tolerance, device: Capacitance(device, tolerance), _needs_few_rows),
-    "gradients": Method(lambda operator, tolerance, device: ConjugateGradients(device, tolerance), _needs_positive),
+    "gradients": Method(
+        lambda operator, tolerance, device: ConjugateGradients(device, tolerance),
+        _needs_positive,
+        is_slowed_by_jumps=True,
+    ),
     "capacitance-gradients": Method(
         lambda operator, tolerance, device: ConjugateGradients(device, tolerance, nearby="capacitance"),
         lambda operator: _needs_positive(operator) or _needs_few_cells_at_walls(operator),
+        is_slowed_by_jumps=True,
     ),
     "preconditioned": Method(
         lambda operator, tolerance, device: Preconditioned(load(name_for(operator), device), tolerance),
@@ -96,11 +102,11 @@ def name_for(operator: Elliptic) -> str:
 
 def choose(operator: Elliptic, rows: int, device: str) -> tuple[str, str]:
     """The method that should be the quickest for so many right-hand sides, and why."""
-    cells = operator.grid.resolution**2
+    cells, jumps = operator.grid.resolution**2, has_jumps(operator)
     expected = {
         name: COSTS[device][name].seconds(cells, rows)
         for name, method in METHODS.items()
-        if method.is_automatic and method.refusal(operator) is None
+        if method.is_automatic and not (jumps and method.is_slowed_by_jumps) and method.refusal(operator) is None
     }
     best = min(expected, key=lambda name: expected[name])
     rest = ", ".join(f"{name} {seconds:.2g} s" for name, seconds in expected.items() if name != best)

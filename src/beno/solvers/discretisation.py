@@ -20,6 +20,7 @@ from jaxtyping import Float
 
 from beno.geometry.grid import Domain
 from beno.problems.norms import relative_l2
+from beno.problems.operator import Elliptic
 from beno.problems.problem import Problem
 from beno.problems.refinement import refined
 from beno.problems.solution import Solution
@@ -53,12 +54,15 @@ def expected_order(problem: Problem) -> float:
         exponent = np.where(gives_value[here] == gives_value[ahead], 1.0, 0.5) * np.pi / angle
         is_corner = (to_the_left != 0) | (gives_value[here] != gives_value[ahead])
         order = min(order, 2 * exponent[is_corner].min(initial=1.0))
-    if not problem.law.is_uniform:
-        near, kappa = problem.domain.neighbours, problem.law.at_points(problem.domain)
-        ratio = np.where(near >= 0, kappa[near] / kappa[:, None], 1.0)
-        if ratio.max() > JUMP:
-            order = min(order, ORDER_OF_JUMPS)
-    return float(order)
+    return float(min(order, ORDER_OF_JUMPS) if has_jumps(problem.operator) else order)
+
+
+def has_jumps(operator: Elliptic) -> bool:
+    """Whether kappa grows so much from one cell to the next that the grid does not resolve it."""
+    if operator.law.is_uniform:
+        return False
+    near, kappa = operator.grid.neighbours, operator.law.at_points(operator.grid)
+    return bool(np.where(near >= 0, kappa[near] / kappa[:, None], 1.0).max() > JUMP)
 
 
 def estimate(problem: Problem, solver: Solver | None = None, finer: Refine = refined) -> float:
