@@ -156,3 +156,9 @@ def test_answers_that_are_no_numbers_are_an_error():
     prepared.inverse = lambda vectors: vectors * np.nan
     with pytest.raises(BenoError, match="capacitance has not met"):
         prepared(random_right(operator, 0))
+
+
+def test_what_does_not_fit_in_memory_is_refused_with_the_number(monkeypatch):
+    monkeypatch.setattr("beno.solvers.device.memory.free_memory", lambda device: 2**20)
+    with pytest.raises(BenoError, match=r"of \d+ rows on 64² cells needs .* GiB of cpu memory; .* free"):
+        Capacitance().prepare(poisson_operator(ring(64)))

@@ -30,6 +30,7 @@ from beno.solvers.box import filled
 from beno.solvers.device.adjoint import solved
 from beno.solvers.device.box import sine_box
 from beno.solvers.device.kernels_at_hand import fused_kernels
+from beno.solvers.device.memory import require_memory
 from beno.solvers.device.stencil import Equations, Stencil, ToleranceMissed, wall_response
 from beno.support.errors import BenoError
 
@@ -101,12 +102,20 @@ def _weights(operator: Elliptic) -> tuple[Int[np.ndarray, " r"], Float[np.ndarra
     return rows, np.column_stack([diagonal - 4 - at_side.sum(axis=1), np.where(at_side, 0.0, 1 - faces)])
 
 
+def _numbers(difference: Difference, resolution: int) -> int:
+    """The table of all shapes, the matrix and its factors, and what makes them."""
+    table, rows, places = resolution**3, len(difference.cells), len(difference.places)
+    return table + 3 * rows**2 + 2 * rows * places + 3 * min(NUMBERS_AT_ONCE, table * rows)
+
+
 class CapacitanceInverse:
     """The inverse of the scheme's matrix, on pictures of the square that are zero outside the domain."""
 
     def __init__(self, operator: Elliptic, device: torch.device, dtype: torch.dtype = torch.float64) -> None:
         self.device, self._box = device, sine_box(operator.grid.resolution, device, dtype)
         difference = Difference.of(operator)
+        what = f"the capacitance matrix of {len(difference.cells)} rows on {operator.grid.resolution}² cells"
+        require_memory(dtype.itemsize * _numbers(difference, operator.grid.resolution), device, what)
         self._cells, self._places, self._where = (
             torch.as_tensor(one, device=device) for one in (difference.cells, difference.places, difference.where)
         )
