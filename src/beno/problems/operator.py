@@ -72,7 +72,7 @@ class Elliptic:
         if off.any():
             row = int(np.argmax(off.tolist()))
             put_in, out, _ = self.flows(right)
-            total, flux = (float(one[row] if right.is_stack else one) for one in (put_in, out))
+            total, flux = ((one[row] if right.is_stack else one).item() for one in (put_in, out))
             raise BenoError(
                 f"a pure Neumann problem needs the integral of f ({total:.6g}) to equal the flux "
                 f"of g ({flux:.6g}); they differ by {total - flux:.3g}{f' in row {row}' if right.is_stack else ''} "
