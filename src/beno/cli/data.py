@@ -12,7 +12,7 @@ from beno.cli.progress import progress_bar
 if TYPE_CHECKING:
     import numpy as np
 
-    from beno.datasets.doctor import Report
+    from beno.datasets.doctor import Examination
     from beno.datasets.records import Record
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Make, show, check and import datasets.")
@@ -204,7 +204,7 @@ def _place_of_mended(path: Path, mend: Path, force: bool) -> Path:
     return require_new_file(mend, force)
 
 
-def _mend(patient: _Patient, report: "Report", out: Path) -> "Report":
+def _mend(patient: _Patient, report: "Examination", out: Path) -> "Examination":
     from dataclasses import replace
 
     import numpy as np

@@ -59,13 +59,15 @@ class Diagnosis:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Report:
+class Examination:
+    """What was found in a dataset, sample by sample and between its splits."""
+
     samples: list[Diagnosis]
     in_both: list[tuple[int, int]]  # pairs of equal samples in different splits
     tolerance: float
 
     def __repr__(self) -> str:
-        return f"Report({len(self.samples)} samples, {'healthy' if self.healthy else 'with findings'})"
+        return f"Examination({len(self.samples)} samples, {'healthy' if self.healthy else 'with findings'})"
 
     @property
     def healthy(self) -> bool:
@@ -144,7 +146,7 @@ def examine(
     splits: Integer[np.ndarray, " s"] | None = None,
     tolerance: float = TOLERANCE,
     metadata: Metadata | None = None,
-) -> Report:
+) -> Examination:
     """Examine every sample; ``splits`` gives each one's split, to find samples that are in two of them."""
     if not 0 < tolerance < np.inf:
         raise BenoError(f"the tolerance is {tolerance}; it must be a positive number")
@@ -158,7 +160,7 @@ def examine(
         first = seen.setdefault(_fingerprint(record), index)
         if splits[first] != splits[index]:
             in_both.append((first, index))
-    return Report(diagnoses, in_both, tolerance)
+    return Examination(diagnoses, in_both, tolerance)
 
 
 def diagnose(record: Record, metadata: Metadata | None = None) -> Diagnosis:

@@ -28,12 +28,16 @@ SINKS = 2.0  # as strong as the flow in front of them
 
 @dataclass(eq=False)
 class Potentials:
+    """The potential of k sources at points and panels, and its slope at the panels."""
+
     at_points: Float[Tensor, "k n"]
     at_panels: Float[Tensor, "k p"]
     slope: Float[Tensor, "k p"]
 
 
 class BoxPotential:
+    """The potential v of any source, ``laplace v = f`` in a box around the domain, by transforms on a device."""
+
     def __init__(self, domain: Domain, kind: Int[np.ndarray, " p"], device: torch.device, dtype: torch.dtype) -> None:
         """``kind`` says what the domain's walls do."""
         panels, is_flow = domain.panels, kind == Kind.NEUMANN

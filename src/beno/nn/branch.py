@@ -83,6 +83,8 @@ class BranchLinear(nn.Module):
 
 
 class BranchLayerNorm(nn.Module):
+    """A layer norm with weights of its own for each branch."""
+
     def __init__(self, branches: int, channels: int) -> None:
         super().__init__()
         self.gain = nn.Parameter(torch.ones(branches, 1, channels))

@@ -23,7 +23,7 @@ class Budget:
     test_samples: int = 100
     epochs: int = 1000
     seconds: float | None = None  # after which a training ends; if not given, five minutes of a GPU
-    pause_after_seconds: float = math.inf  # in all; told of more, a training goes on another time
+    pause_after_seconds: float = math.inf  # in all; with a larger number a paused training goes on
     pause_after_epochs: int = sys.maxsize  # the same: a rate that restarts is at its lowest as a cycle ends
     test_unfinished: bool = False  # test trainings as they stand when the time is over; they go on all the same
     smoke: bool = False  # sizes at which every part of every table runs in a few seconds on a CPU

@@ -20,6 +20,8 @@ from beno.training.config import difference
 
 @dataclass(frozen=True)
 class DataFolder:
+    """The datasets that tables are made from, each made when it is first needed."""
+
     folder: Path
     budget: Budget
 

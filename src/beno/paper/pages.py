@@ -96,6 +96,8 @@ def _each(texts: Iterable[str]) -> str:
 
 @dataclass(frozen=True)
 class Line:
+    """One line of a page's table."""
+
     kind: str  # one of LABELS
     label: str
     entries: list[str]  # one a column, empty where there is nothing to say

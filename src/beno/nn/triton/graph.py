@@ -272,6 +272,8 @@ def _backward(
 
 
 class FusedLinear(torch.autograd.Function):
+    """The product that this module is about, and its gradients."""
+
     @staticmethod
     def forward(
         ctx: Context, x1: Tensor, w1: Tensor, x2: Tensor | None, w2: Tensor | None, bias: Tensor | None,
