@@ -1,6 +1,6 @@
 """Does u satisfy the equation and the boundary values that a dataset claims?
 
-The scheme of `finite_volume` gives one equation a cell. Where a cell has no wall, what is missing in
+The scheme of `solvers.finite_volumes` gives one equation a cell. Where a cell has no wall, what is missing in
 its equation speaks of f and u; where it has one wall, it tells what g must have been there. So the
 labels themselves say which boundary values are wrong, and what would be right.
 """

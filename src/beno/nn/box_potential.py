@@ -1,4 +1,4 @@
-"""A potential that takes f away, many at once on any device, for Poisson's equation: `grid_potential`, and where walls
+"""A potential that takes f away, many at once on any device, for Poisson's equation: that of `solvers.potential`, and where walls
 are Neumann's more than that, on the box that just holds the domain.
 
 Each side of the box is of one kind: v is 0 there, or its slope is given. Either way the five-point scheme is diagonal
