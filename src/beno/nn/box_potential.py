@@ -1,5 +1,7 @@
-"""A potential that takes f away, many at once on any device, for Poisson's equation: that of `solvers.potential`, and where walls
-are Neumann's more than that, on the box that just holds the domain.
+"""A potential that takes f away, many at once on any device, for Poisson's equation.
+
+It is that of `solvers.potential`; where walls are Neumann's it is more than that, on the box that just holds the
+domain.
 
 Each side of the box is of one kind: v is 0 there, or its slope is given. Either way the five-point scheme is diagonal
 in sines and cosines. As matrix products they cost N**3 where the fast transform costs N**2 log N, and are over sooner

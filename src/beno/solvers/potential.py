@@ -1,7 +1,7 @@
 """A particular solution on the box, which turns a source into boundary values.
 
 Any v with ``div(kappa grad v) = f`` in the domain leaves a problem without source for u - v. What v is at the domain's
-panels is read off so that this split is exact for the scheme in `finite_volumes`.
+panels is read off so that this split is exact for the scheme in `solvers.finite_volumes`.
 """
 
 from dataclasses import dataclass
