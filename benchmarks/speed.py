@@ -3,7 +3,8 @@
 `python benchmarks/speed.py [--device cuda]` writes results/speed_cpu.json or results/speed_cuda.json; `--small` is
 tiny, to see that it runs. One run measures all methods on the same operators and right-hand sides. The error is that of
 the scheme, against the direct solver's answer. "One" is one right-hand side after the preparing, "many" a thousand
-together (fewer on large grids).
+together (fewer on large grids, and on a CPU, where a right-hand side costs as much alone). A CPU is measured on one
+core, with OPENBLAS_NUM_THREADS=1.
 """
 
 import argparse
@@ -16,6 +17,7 @@ from record import record
 
 from beno.geometry.gallery import SHAPES
 from beno.learned import shipped
+from beno.learned.operator import LearnedOperator
 from beno.learned.preconditioned import Preconditioned
 from beno.problems.families import Family
 from beno.problems.operator import Elliptic, darcy_operator, poisson_operator
@@ -28,8 +30,11 @@ from beno.solvers.multigrid import Multigrid
 from beno.support.errors import BenoError
 
 TOLERANCE = 1e-8
-MANY, NUMBERS = 1000, 2**26  # right-hand sides, and numbers that all of them have at most
+MANY = 1000  # right-hand sides
+NUMBERS = {"cpu": 2**19, "cuda": 2**26}  # that all of them have at most
 SLOW = 20.0  # seconds for one right-hand side, beyond which a method is not asked for many
+LONGEST = 1.0  # seconds for many on a CPU, at the speed of one
+LARGEST_LEARNED = {"cpu": 128, "cuda": 512}  # beyond which to assemble a learned operator takes minutes
 
 
 def operators(resolution: int) -> dict[str, Elliptic]:
@@ -66,43 +71,44 @@ def methods(operator: Elliptic, device: str) -> dict[str, Solver]:
 
 def timed(run: Callable[[], object], device: str, repeats: int) -> float:
     """The median of a few, after one that is not counted."""
-    times = []
-    for _ in range(repeats + 1):
-        if device == "cuda":
-            torch.cuda.synchronize()
-        start = time.perf_counter()
-        run()
-        if device == "cuda":
-            torch.cuda.synchronize()
-        times.append(time.perf_counter() - start)
-    return float(np.median(times[1:]))
+    run()
+    return float(np.median([once(run, device)[0] for _ in range(repeats)]))
+
+
+def once(run: Callable[[], object], device: str) -> tuple[float, object]:
+    """Seconds and the outcome; of one thread on a CPU, which others may use as well, the processor's own seconds."""
+    clock = time.process_time if device == "cpu" and torch.get_num_threads() == 1 else time.perf_counter
+    if device == "cuda":
+        torch.cuda.synchronize()
+    start = clock()
+    outcome = run()
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return clock() - start, outcome
 
 
 def measured(solver: Solver, operator: Elliptic, right: RightHandSide, exact: np.ndarray, device: str) -> dict:
     one = RightHandSide(right.f[:1], right.g[:1])
-    start = time.perf_counter()
-    prepared = solver.prepare(operator)
-    u = _as_array(prepared(one))
-    first = time.perf_counter() - start
-    repeats = 3 if first < 1 else 1
+    preparing, prepared = once(lambda: solver.prepare(operator), device)
+    assert isinstance(prepared, Prepared)
+    first, u = once(lambda: _as_array(prepared(one)), device)
+    if preparing < 1 or device == "cuda":
+        preparing = timed(lambda: solver.prepare(operator), device, 3)
+    each = first if first > 1 and device == "cpu" else timed(lambda: prepared(one), device, 3 if first < 1 else 1)
     entry: dict[str, float | int] = {
         "error": float(np.linalg.norm(u - exact) / np.linalg.norm(exact)),
         "iterations": prepared.report.iterations,
-        "prepare_ms": 1000 * timed(lambda: solver.prepare(operator), device, repeats),
-        "one_ms": 1000 * timed(lambda: prepared(one), device, repeats),
+        "prepare_ms": 1000 * preparing,
+        "one_ms": 1000 * each,
     }
-    if first < SLOW and _on_device(prepared) == device:
-        count = len(right)
-        entry["many"] = count
-        entry["many_us"] = 1e6 * timed(lambda: prepared(right), device, 2) / count
-    elif first < SLOW:
-        some = RightHandSide(right.f[:10].cpu().numpy(), right.g[:10].cpu().numpy())
-        entry |= {"many": 10, "many_us": 1e6 * timed(lambda: prepared(some), "cpu", 1) / 10}
+    count = len(right) if _is_on_device(solver) else 10
+    count = min(len(right), int(LONGEST / each)) if device == "cpu" else count
+    if count > 1 and first < SLOW:
+        some = RightHandSide(right.f[:count], right.g[:count])
+        if not _is_on_device(solver):
+            some = RightHandSide(some.f.cpu().numpy(), some.g.cpu().numpy())
+        entry |= {"many": count, "many_us": 1e6 * timed(lambda: prepared(some), device, 2) / count}
     return entry
-
-
-def _on_device(prepared: Prepared) -> str:
-    return torch.device(getattr(prepared, "device", "cpu")).type
 
 
 def _as_array(u: object) -> np.ndarray:
@@ -112,14 +118,17 @@ def _as_array(u: object) -> np.ndarray:
 def one_shape(resolution: int, device: str) -> dict[str, dict]:
     found = {}
     for name, operator in operators(resolution).items():
-        count = max(10, min(MANY, NUMBERS // resolution**2))
+        count = max(10, min(MANY, NUMBERS[device] // resolution**2))
         rng = np.random.default_rng(1)
         f, g = (rng.normal(size=(count, n)) for n in (len(operator.domain.points), len(operator.domain.panels)))
         right = RightHandSide(torch.as_tensor(f).to(device), torch.as_tensor(g).to(device))
         exact = np.asarray(Direct().prepare(operator)(RightHandSide(f[:1], g[:1])))
         entries = {}
         for method, solver in methods(operator, device).items():
-            given = right if _is_on(solver, device) else RightHandSide(right.f.cpu(), right.g.cpu())
+            if _is_learned(solver) and resolution > LARGEST_LEARNED[device]:
+                entries[method] = {"refused": f"not measured: to assemble it on {device} takes minutes"}
+                continue
+            given = right if _is_on_device(solver) else RightHandSide(right.f.cpu(), right.g.cpu())
             try:
                 entries[method] = measured(solver, operator, given, exact, device)
             except (BenoError, ImportError, torch.OutOfMemoryError) as error:
@@ -131,8 +140,12 @@ def one_shape(resolution: int, device: str) -> dict[str, dict]:
     return found
 
 
-def _is_on(solver: Solver, device: str) -> bool:
+def _is_on_device(solver: Solver) -> bool:
     return not isinstance(solver, Direct | Multigrid)
+
+
+def _is_learned(solver: Solver) -> bool:
+    return isinstance(solver, LearnedOperator | Preconditioned)
 
 
 def many_shapes(resolution: int, device: str, count: int) -> dict[str, float]:
@@ -149,7 +162,7 @@ def many_shapes(resolution: int, device: str, count: int) -> dict[str, float]:
     vectors = torch.randn(count, resolution, resolution, dtype=torch.float64, device=device) * stencil.inside
     free = torch.zeros(count, dtype=torch.bool, device=device)
     alone = timed(lambda: iterate(stencil, vectors, free, TOLERANCE, 500), device, 3)
-    direct = timed(lambda: [Direct().solve(problem) for problem in drawn[:16]], "cpu", 1) / 16
+    direct = timed(lambda: [Direct().solve(problem) for problem in drawn[:16]], device, 1) / 16
     return {
         "problems": count,
         "with_the_host_us": 1e6 * seconds / count,
@@ -166,7 +179,7 @@ def main() -> None:
     on_gpu = options.device == "cuda"
     sizes = [32] if options.small else [128, 256, 512] if on_gpu else [64, 128, 256]
     counts = {32: 50} if options.small else {32: 32000, 64: 8000, 128: 2000, 256: 400} if on_gpu else {32: 500, 64: 200}
-    torch.set_num_threads(16 if on_gpu else 2)
+    torch.set_num_threads(16 if on_gpu else 1)
     figures: dict[str, dict] = {"many_shapes": {}, "one_shape": {}}
     for size, count in counts.items():
         figures["many_shapes"][str(size)] = many_shapes(size, options.device, count)

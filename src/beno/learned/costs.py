@@ -1,8 +1,8 @@
 """How long each method takes, by a model fitted to measurements: what the choice among them goes by.
 
 Seconds are ``a cells**p`` for preparing and ``b cells**q`` for a right-hand side, with the cells of the whole box, and
-on a device what it takes to launch at all. benchmarks/solver_costs.py measures and fits; a test holds the figures to
-what it wrote.
+what it takes to launch at all. They are those of one core of a CPU, and of one H200. benchmarks/solver_costs.py fits
+them; a test holds the figures to what it wrote.
 """
 
 from dataclasses import dataclass
@@ -25,17 +25,17 @@ class Cost:
 
 COSTS: dict[str, dict[str, Cost]] = {
     "cpu": {
-        "direct": Cost(prepare=(6.4e-8, 1.29), row=(4.9e-9, 1.2)),
-        "multigrid": Cost(prepare=(9e-7, 1.0), row=(9e-7, 1.0)),
-        "capacitance": Cost(prepare=(4.4e-8, 1.45), row=(9.2e-10, 1.38)),
-        "gradients": Cost(prepare=(1e-7, 1.0), row=(8e-8, 1.3)),
-        "capacitance-gradients": Cost(prepare=(5e-8, 1.45), row=(1e-8, 1.38)),
+        "direct": Cost(prepare=(1.3e-07, 1.17), row=(1.2e-08, 1.04), launch=0.00021),
+        "multigrid": Cost(prepare=(7.4e-06, 0.73), row=(1.9e-06, 0.84), launch=0.00012),
+        "capacitance": Cost(prepare=(4.4e-10, 2.0), row=(2.7e-09, 1.32), launch=0.00023),
+        "gradients": Cost(prepare=(1.2e-06, 0.57), row=(2.1e-08, 1.44), launch=0.0013),
+        "capacitance-gradients": Cost(prepare=(1.4e-09, 1.88), row=(1.5e-07, 1.14), launch=0.0),
     },
     "cuda": {
-        "direct": Cost(prepare=(6.4e-8, 1.29), row=(4.9e-9, 1.2)),
-        "multigrid": Cost(prepare=(9e-7, 1.0), row=(9e-7, 1.0)),
-        "capacitance": Cost(prepare=(2.6e-6, 0.72), row=(6e-14, 1.68), launch=1e-3),
-        "gradients": Cost(prepare=(1e-7, 0.72), row=(3e-11, 1.45), launch=1e-2),
-        "capacitance-gradients": Cost(prepare=(3e-6, 0.72), row=(6e-13, 1.68), launch=5e-3),
+        "direct": Cost(prepare=(1.4e-07, 1.23), row=(7.3e-08, 0.95), launch=0.0016),
+        "multigrid": Cost(prepare=(7.4e-06, 0.73), row=(1.9e-06, 0.84), launch=0.00012),
+        "capacitance": Cost(prepare=(3.9e-06, 0.72), row=(3.5e-11, 1.14), launch=0.0013),
+        "gradients": Cost(prepare=(1e-06, 0.69), row=(1.9e-10, 1.25), launch=0.019),
+        "capacitance-gradients": Cost(prepare=(2.5e-06, 0.79), row=(1.2e-09, 0.98), launch=0.01),
     },
 }
