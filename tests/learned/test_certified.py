@@ -127,3 +127,11 @@ def test_an_accuracy_chooses_the_grid():
 def test_what_cannot_be_chosen_is_refused(settings_, message):
     with pytest.raises(BenoError, match=message):
         Automatic(**settings_).solve(Family(resolution=8).problem(0, 0))
+
+
+def test_a_method_that_cannot_prepare_is_followed_by_the_direct_solver(monkeypatch):
+    monkeypatch.setattr("beno.solvers.device.memory.free_memory", lambda device: 2**10)
+    problem = Family(resolution=8).problem(0, 0)
+    prepared = prepare(problem.operator, method="capacitance", device="cpu")
+    np.testing.assert_allclose(np.asarray(prepared(problem.right)), Direct().solve(problem).u)
+    assert prepared.report.solver == "direct" and "capacitance gave up: the capacitance matrix" in prepared.report.reason

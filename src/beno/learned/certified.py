@@ -27,12 +27,17 @@ class Certified(Prepared):
 
     def __init__(self, operator: Elliptic, solver: Solver, reason: str, tolerance: float | None) -> None:
         self.operator, self.solver, self.tolerance, self._reason = operator, solver, tolerance, reason
-        started = time.perf_counter()
-        self.method = solver.prepare(operator)
-        self.balance_tolerance = self.method.balance_tolerance
         self._direct: Prepared | None = None
+        started = time.perf_counter()
+        try:
+            self.method = solver.prepare(operator)
+        except BenoError as error:  # too little memory, say
+            if tolerance is None:
+                raise
+            self.method, self._reason = self._direct_solver(), f"{solver.name} gave up: {error}"
+        self.balance_tolerance = self.method.balance_tolerance
         self.prepared_in = time.perf_counter() - started
-        self.report = Report(self.solver.name, reason=reason)
+        self.report = Report(self.method.report.solver, reason=self._reason)
 
     def __call__(self, right: RightHandSide) -> Rows:
         u = super().__call__(right)
