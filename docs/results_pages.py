@@ -1,6 +1,10 @@
-"""Writes docs/results/ from results/: `python docs/results_pages.py`. A test keeps them together."""
+"""Writes docs/results/ from results/, and the tables of docs/speed.md: `python docs/results_pages.py`.
+
+A test keeps them together.
+"""
 
 import json
+import re
 from pathlib import Path
 
 from beno.paper.cells import Cells
@@ -10,6 +14,7 @@ from beno.paper.tables import TABLES
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS, FOLDER = ROOT / "results", ROOT / "docs" / "results"
+SPEED = ROOT / "docs" / "speed.md"
 
 
 def result(name: str) -> dict:
@@ -192,6 +197,131 @@ def references() -> str:
     return "\n".join(lines)
 
 
+METHODS = {  # of benchmarks/speed.py, by the names that beno.solve has for them
+    "direct (SuperLU, one core)": "direct",
+    "multigrid (PyAMG, one core)": "multigrid",
+    "capacitance": "capacitance",
+    "gradients, by the box": "gradients",
+    "gradients, by the capacitance": "capacitance-gradients",
+    "GMRES, by the learned operator": "preconditioned",
+    "learned operator alone": "learned",
+}
+DEVICES = {"cuda": "H200", "cpu": "one core"}
+ALONE = "learned operator alone"
+MANY = 1000  # right-hand sides
+
+
+def seconds(entry: dict, rows: int) -> float:
+    """To prepare, and to solve for one right-hand side or for many."""
+    solving = entry["one_ms"] if rows == 1 else rows * entry.get("many_us", 1000 * entry["one_ms"]) / 1000
+    return (entry["prepare_ms"] + solving) / 1000
+
+
+def in_words(time: float) -> str:
+    """Seconds, in a unit that suits them."""
+    unit, factor = next((u, f) for u, f in (("s", 1), ("ms", 1e3), ("µs", 1e6)) if time * f >= 1 or u == "µs")
+    return f"{time * factor:.3g} {unit}" if time * factor < 1000 else f"{time * factor:.0f} {unit}"
+
+
+def cases(device: str) -> dict[str, dict[str, dict]]:
+    """What was measured with one operator and many right-hand sides: by grid and operator."""
+    sizes = result(f"speed_{device}")["figures"]["one_shape"]
+    return {f"{size}²": operators for size, operators in sizes.items()}
+
+
+def speed_of_methods(device: str, operator: str) -> list[str]:
+    """Preparing, one of many right-hand sides, and the error, for every method and grid."""
+    grids = [grid for grid, operators in cases(device).items() if operator in operators]
+    rows = []
+    for name, label in METHODS.items():
+        entries = [cases(device)[grid][operator].get(name, {}) for grid in grids]
+        if any("one_ms" in entry for entry in entries):
+            rows.append([label, *(_prepare_and_solve(entry) for entry in entries), _errors(entries)])
+    return table(["method", *grids, "error"], rows)
+
+
+def _prepare_and_solve(entry: dict) -> str:
+    if "one_ms" not in entry:
+        return "missed" if "tolerance" in entry.get("refused", "") else "-"
+    each = entry.get("many_us", 1000 * entry["one_ms"]) / 1e6
+    return f"{in_words(entry['prepare_ms'] / 1000)} + {in_words(each)}"
+
+
+def _errors(entries: list[dict]) -> str:
+    largest = max(entry["error"] for entry in entries if "error" in entry)
+    return f"{100 * largest:.0f} %" if largest > 0.01 else f"{largest:.0e}"
+
+
+def in_short(operator: str) -> str:
+    """So that two methods fit beside it."""
+    return operator.replace("contrast 10", "smooth κ").replace(" of 100", "").removeprefix("Darcy, ")
+
+
+def quickest(device: str) -> list[str]:
+    """Of the methods that meet the tolerance, with the time to prepare."""
+    rows = []
+    for grid, operators in cases(device).items():
+        for operator, methods in operators.items():
+            exact = {name: entry for name, entry in methods.items() if name != ALONE and "one_ms" in entry}
+            row = [in_short(operator), grid]
+            for count in (1, MANY):
+                times = {METHODS[name]: seconds(entry, count) for name, entry in exact.items()}
+                best, *others = sorted(times, key=lambda method: times[method])
+                second = f" ({in_words(times[others[0]])})" if others else ""
+                row.append(f"{best}, {in_words(times[best])}{second}")
+            rows.append(row)
+    return table(["operator", "grid", "one right-hand side", "a thousand"], rows)
+
+
+def growth() -> list[str]:
+    """The powers of the number of cells along a side."""
+    costs = result("solver_costs")["figures"]
+    rows = []
+    for method in costs["cuda"]:
+        powers = [costs[device][method][part][1] for device in DEVICES for part in ("prepare", "row")]
+        rows.append([f"`{method}`", *(f"N^{2 * power:.1f}" for power in powers)])
+    head = [f"{device}: {part}" for device in DEVICES.values() for part in ("prepare", "a right-hand side")]
+    return table(["method", *head], rows)
+
+
+def different_shapes() -> list[str]:
+    rows = []
+    for device, label in DEVICES.items():
+        for size, row in result(f"speed_{device}")["figures"]["many_shapes"].items():
+            times = [row[key] for key in ("on_the_device_us", "with_the_host_us", "superlu_us")]
+            rate = f"{1e6 / times[0]:.3g}" if times[0] > 1000 else f"{1e3 / times[0]:.3g} thousand"
+            rows.append([label, f"{size}²", str(row["problems"]), rate, *(in_words(time / 1e6) for time in times)])
+    head = [
+        "device",
+        "grid",
+        "problems",
+        "a second",
+        "a problem",
+        "with its setting up",
+        "SuperLU, one core of the host",
+    ]
+    return table(head, rows)
+
+
+def speed_tables() -> dict[str, list[str]]:
+    """Of docs/speed.md, by their names there."""
+    found = {"different shapes": different_shapes(), "growth": growth()}
+    for device, label in DEVICES.items():
+        found[f"quickest, {label}"] = quickest(device)
+        for operator in ("Poisson, ring", "Darcy, contrast 10, ring", "Darcy, chequerboard of 100, ring"):
+            found[f"{operator}, {label}"] = speed_of_methods(device, operator)
+    return found
+
+
+def with_tables(text: str, tables: dict[str, list[str]]) -> str:
+    """The page with what stands between <!-- table: NAME --> and <!-- end --> made anew."""
+
+    def made(found: re.Match[str]) -> str:
+        return "\n".join([found[1], "", *tables[found[2]], "<!-- end -->"])
+
+    return re.sub(r"(<!-- table: (.*?) -->)\n.*?<!-- end -->", made, text, flags=re.DOTALL)
+
+
 def pages() -> dict[str, str]:
     """By file, all but the introduction, which is written by hand."""
     texts = table_pages(Cells(RESULTS / "tables"), list(TABLES.values()))
@@ -202,3 +332,4 @@ def pages() -> dict[str, str]:
 if __name__ == "__main__":
     for name, text in pages().items():
         (FOLDER / name).write_text(text)
+    SPEED.write_text(with_tables(SPEED.read_text(), speed_tables()))

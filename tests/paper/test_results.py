@@ -31,6 +31,13 @@ def test_the_pages_are_made_from_the_results():
     )
 
 
+def test_the_tables_of_the_page_on_speed_are_made_from_the_results():
+    module = results_pages()
+    page, tables = module.SPEED.read_text(), module.speed_tables()
+    assert all(f"<!-- table: {name} -->" in page for name in tables)
+    assert module.with_tables(page, tables) == page, "python docs/results_pages.py makes them again"
+
+
 def test_every_stored_cell_is_a_cell_of_a_table():
     expected = {CELLS.path(t, row, column) for t in TABLES.values() for row in t.rows for column in t.columns}
     curves = {CELLS.curves.path(row.training) for t in TABLES.values() for row in t.rows}
