@@ -13,6 +13,8 @@ from beno.problems.operator import Elliptic
 from beno.problems.problem import poisson
 from beno.problems.walls import Kind
 from beno.solvers.base import Prepared, Solver
+from beno.solvers.device.gradients import ConjugateGradients
+from beno.solvers.device.stencil import ToleranceMissed
 from beno.solvers.direct import Direct
 from beno.support.errors import BenoError
 from tests.strategies import problems
@@ -136,3 +138,19 @@ def test_a_method_that_cannot_prepare_is_followed_by_the_direct_solver(monkeypat
     np.testing.assert_allclose(np.asarray(prepared(problem.right)), Direct().solve(problem).u)
     assert prepared.report.solver == "direct"
     assert "capacitance gave up: the capacitance matrix" in prepared.report.reason
+
+
+def test_problems_that_are_too_hard_together_are_solved_alone(monkeypatch):
+    posed = [Family(corners="mixed", resolution=8).problem(0, index) for index in range(3)]
+    together = ConjugateGradients.solve_many
+
+    def all_but_the_second(solver, problems):
+        if posed[1] in problems:
+            raise ToleranceMissed("box-gradients", [problems.index(posed[1])], solver.tolerance)
+        return together(solver, problems)
+
+    monkeypatch.setattr(ConjugateGradients, "solve_many", all_but_the_second)
+    solutions = solve_many(posed, 1e-10, "gradients")
+    assert [one.report.solver for one in solutions] == ["box-gradients", "direct", "box-gradients"]
+    for problem, solution in zip(posed, solutions, strict=True):
+        np.testing.assert_allclose(solution.u, Direct().solve(problem).u, atol=1e-8)

@@ -22,6 +22,7 @@ from beno.problems.walls import Kind
 from beno.solvers.base import Solver
 from beno.solvers.device.capacitance import LARGEST, Capacitance, differing_rows
 from beno.solvers.device.gradients import ConjugateGradients
+from beno.solvers.device.stencil import ToleranceMissed
 from beno.solvers.direct import Direct
 from beno.solvers.discretisation import has_jumps, solve_within
 from beno.solvers.multigrid import Multigrid
@@ -220,6 +221,14 @@ def solve_many(
     """
     automatic = Automatic(tolerance, method, device)
     on_gpu = choose_device(device) == "cuda" and not any(p.operator.law.fixes_constant() for p in problems)
-    if tolerance is not None and (method == "gradients" or (method == AUTO and on_gpu)):
+    if tolerance is None or not (method == "gradients" or (method == AUTO and on_gpu)):
+        return [automatic.solve(problem) for problem in problems]
+    try:
         return ConjugateGradients(choose_device(device), tolerance).solve_many(problems)
-    return [automatic.solve(problem) for problem in problems]
+    except ToleranceMissed as missed:
+        # Those that were too hard one by one, and the others again.
+        hard = {row: Automatic(tolerance, "direct").solve(problems[row]) for row in missed.rows}
+        easy = [row for row in range(len(problems)) if row not in hard]
+        solved = solve_many([problems[row] for row in easy], tolerance, method, device)
+        found = hard | dict(zip(easy, solved, strict=True))
+        return [found[row] for row in range(len(problems))]
