@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from beno.datasets.scales import Scales
 from beno.geometry.grid import Domain
@@ -114,6 +115,26 @@ def test_a_model_that_is_not_linear_prepares_to_be_fed_row_by_row():
     assert rows.shape == (2, len(problem.f))
     np.testing.assert_allclose(rows[0], operator.solve(problem).u, atol=1e-6)
     np.testing.assert_allclose(prepared(problem.right), rows[0], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["beno", "fno", "gkn", "gnn-pde", "mp-pde"])
+def test_tensors_come_back_as_tensors_and_gradients_pass_through_any_model(name):
+    operator, problem = operator_of(small_model(name)), Family(resolution=8).problem(0, 0)
+    prepared, rng = operator.prepare(problem.operator), np.random.default_rng(0)
+    f, g = (torch.as_tensor(data).requires_grad_() for data in (problem.f, problem.g))
+    u = prepared(problem.operator.right(f, g))
+    assert isinstance(u, torch.Tensor) and u.dtype == f.dtype and u.shape == f.shape
+    np.testing.assert_allclose(u.detach(), operator.solve(problem).u, atol=1e-5)
+    weight = torch.as_tensor(rng.normal(size=len(u)))
+    (u @ weight).backward()
+    for given, step in ((f, torch.as_tensor(rng.normal(size=len(f)))), (g, torch.as_tensor(rng.normal(size=len(g))))):
+        aside = []
+        for sign in (1, -1):
+            moved = {"f": f.detach(), "g": g.detach()}
+            moved["f" if given is f else "g"] = given.detach() + sign * 0.03 * step
+            aside.append(prepared.solve(**moved))
+        slope = float((aside[0] - aside[1]) @ weight) / 0.06
+        assert float(given.grad @ step) == pytest.approx(slope, rel=0.03, abs=0.03 * float(u.detach().norm()))
 
 
 def test_a_folder_without_weights_is_refused(tmp_path):

@@ -16,6 +16,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from beno.batches.augmentation import Augmentation, Selection
+from beno.datasets.scales import Scales
+from beno.problems.operator import Elliptic
 from beno.problems.problem import Problem
 from beno.problems.solution import Solution
 from beno.support.errors import BenoError
@@ -121,6 +123,12 @@ class Batches(ABC, Generic[BatchType]):
     @abstractmethod
     def open(self, feed: Feed) -> BatchType:
         """The batch that a feed stands for. Nothing here waits for a value, so a CUDA graph can hold it."""
+
+    def with_data(
+        self, batch: BatchType, operator: Elliptic, f: Float[Tensor, " n"], g: Float[Tensor, " p"], scales: Scales
+    ) -> BatchType:
+        """A batch of one problem with another right-hand side, through which gradients pass."""
+        raise NotImplementedError(f"{type(self).__name__} takes its right-hand sides from problems alone")
 
     def worked_on_together(self, most: int) -> int:
         """How many problems at once: on a GPU all, on a CPU so many that what one layer writes is in the cache for the

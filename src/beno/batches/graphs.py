@@ -28,6 +28,7 @@ from beno.batches.delaunay import Graph
 from beno.batches.graph_inputs import GRAPH_ARRAYS, LINEAR_COLUMNS, PANEL_COLUMNS, POINT_COLUMNS, GraphInputs, GraphKind
 from beno.datasets.scales import Scales
 from beno.nn.segments import Wiring, gathered
+from beno.problems.operator import Elliptic
 from beno.problems.solution import Solution
 from beno.problems.subproblems import with_parts
 from beno.support.errors import BenoError
@@ -182,6 +183,15 @@ class GraphBatches(Batches[GraphBatch]):
 
     def batch(self, indices: Int[np.ndarray, " s"] | range | None = None) -> GraphBatch:
         return self._batch((np.arange(len(self)) if indices is None else np.asarray(indices)) * self.views)
+
+    def with_data(
+        self, batch: GraphBatch, operator: Elliptic, f: Float[Tensor, " n"], g: Float[Tensor, " p"], scales: Scales
+    ) -> GraphBatch:
+        source, values = f / scales.source, g / scales.boundary
+        if len(batch.source) == len(f):  # the points alone are nodes
+            return replace(batch, source=source, g=values[None])
+        source, at_nodes = torch.cat([source, torch.zeros_like(g)]), torch.cat([torch.zeros_like(f), values])
+        return replace(batch, source=source, boundary_value=at_nodes, g=values[None])
 
     def _batch(self, chosen: Int[np.ndarray, " s"]) -> GraphBatch:
         """Nothing here waits for the device."""

@@ -1,7 +1,7 @@
 """Problems as pictures: fields on the whole square, for models that know no other domain."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from beno.batches.augmentation import Augmentation, Selection
 from beno.batches.base import Batch, Batches, Feed, Posed, Selected, as_tensor, problem_of, require_some, scaled_u
 from beno.datasets.scales import Scales
 from beno.geometry.symmetries import SYMMETRIES, turned_picture
+from beno.problems.operator import Elliptic
 from beno.problems.walls import Kind
 from beno.solvers.box import filled
 from beno.support.errors import BenoError
@@ -109,6 +110,20 @@ class PictureBatches(Batches[PictureBatch]):
         inside = turned(self._inside[feed.rows][:, None])[:, 0]
         u = None if self._u is None else (sign * turned(self._u[feed.rows][:, None]))[:, 0]
         return PictureBatch(channels, inside, (0,) * len(feed.rows), u)
+
+    def with_data(
+        self, batch: PictureBatch, operator: Elliptic, f: Float[Tensor, " n"], g: Float[Tensor, " p"], scales: Scales
+    ) -> PictureBatch:
+        domain = operator.grid
+        points = self._tensor(domain.cells @ (domain.resolution, 1))
+        beside = points[self._tensor(domain.panels.cell)]
+        empty = torch.zeros(domain.mask.size, dtype=f.dtype, device=f.device)
+        count = torch.zeros_like(empty).index_add(0, beside, torch.ones_like(g)).clamp(min=1)
+        data = {"source": empty.index_copy(0, points, f / scales.source)}
+        data["boundary_value"] = empty.index_add(0, beside, g / scales.boundary) / count
+        pictures = {CHANNELS.index(name): values.view(domain.mask.shape) for name, values in data.items()}
+        channels = [pictures.get(number, channel) for number, channel in enumerate(batch.channels[0])]
+        return replace(batch, channels=torch.stack(channels)[None])
 
     def _tensor(self, values: np.ndarray) -> Tensor:
         return as_tensor(values, self.device)

@@ -25,7 +25,8 @@ class Panels:
         return len(self.lengths)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({len(self)} panels, {len(self.ring_lengths)} rings)"
+        rings = len(self.ring_lengths)
+        return f"{type(self).__name__}({len(self)} panels, {rings} ring{'s' * (rings != 1)})"
 
     @cached_property
     def arc_length(self) -> Float[np.ndarray, " p"]:

@@ -12,13 +12,13 @@ from beno.learned.certified import Certified, judged
 from beno.learned.costs import COSTS
 from beno.learned.preconditioned import Preconditioned
 from beno.learned.shipped import load, names
+from beno.models.harmonic.config import boundary_for
 from beno.nn.device import choose_device
 from beno.problems.families import ProblemClass
 from beno.problems.law import Poisson
 from beno.problems.operator import Elliptic
 from beno.problems.problem import Problem
 from beno.problems.solution import Solution
-from beno.problems.walls import Kind
 from beno.solvers.base import Solver
 from beno.solvers.device.capacitance import LARGEST, Capacitance, differing_rows
 from beno.solvers.device.gradients import ConjugateGradients
@@ -30,11 +30,11 @@ from beno.support.errors import BenoError
 
 AUTO, LEARNED = "auto", "learned"
 TOLERANCE = 1e-6
-LARGE_SHARE = 0.5  # of the largest |u|: a network whose bound is more than that is warned of
+LARGE_SHARE = 1.0  # of the largest |u|: a network whose bound is more than that is warned of
 NO_LESS = 1e-14  # which no iteration in double precision can be asked for
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Method:
     """One way to solve, where it can, to a tolerance."""
 
@@ -93,8 +93,7 @@ METHODS: dict[str, Method] = {
 def name_for(operator: Elliptic) -> str:
     """Which of the shipped operators was trained for such problems."""
     problems = ProblemClass.of(operator)
-    alone = {frozenset({Kind.DIRICHLET}): "dirichlet", frozenset({Kind.NEUMANN}): "neumann"}
-    kinds = alone.get(problems.kinds, "mixed")
+    kinds = boundary_for(problems.kinds)
     name = f"{problems.law}-{kinds}"
     if name not in names():
         raise BenoError(f"no operator is shipped for {problems.law} with {kinds} walls; there is {', '.join(names())}")

@@ -19,7 +19,7 @@ from beno.problems.operator import Elliptic, darcy_operator, poisson_operator
 from beno.problems.problem import Problem
 from beno.problems.right_hand_side import RightHandSide
 from beno.problems.solution import Report, Solution
-from beno.problems.values import FieldLike
+from beno.problems.values import FieldLike, Rows, is_tensor
 from beno.problems.walls import Kind
 from beno.solvers.base import Prepared, Solver, of_its_size
 from beno.support.errors import BenoError
@@ -146,14 +146,33 @@ class LearnedOperator(Solver):
 
 
 class PreparedNetwork(Prepared):
-    """A model that is not linear: its right-hand sides are arrays, each of which is fed to it with the operator."""
+    """A model that is not linear: every right-hand side is fed to it with the operator.
+
+    Tensors come back as tensors, and gradients pass through them.
+    """
 
     balance_tolerance = 1e-4
     is_linear = False
 
     def __init__(self, solver: LearnedOperator, operator: Elliptic) -> None:
         self.solver, self.operator, self.report = solver, operator, Report(solver.name)
+        empty = Problem(operator, operator.right())
+        model = solver.model
+        self._batches = model.batches([empty], solver.header.scales, model.config, solver.device)
+        self._batch = self._batches.batch()
 
-    def apply(self, right: RightHandSide) -> Float[np.ndarray, "*k n"]:
-        problems = [Problem(self.operator, RightHandSide(f, g)) for f, g in zip(*right.rows(), strict=True)]
-        return np.stack(self.solver.predict(problems)).reshape(right.f.shape)
+    def apply(self, right: RightHandSide) -> Rows:
+        device, dtype = self.solver.device, torch.float32
+        f, g = (torch.as_tensor(rows, dtype=dtype, device=device) for rows in (right.f, right.g))
+        rows = zip(f.reshape(-1, f.shape[-1]), g.reshape(-1, g.shape[-1]), strict=True)
+        with torch.set_grad_enabled(f.requires_grad or g.requires_grad):
+            u = torch.stack([self._answer(*row) for row in rows]).reshape(right.f.shape)
+        if not bool(torch.isfinite(u).all()):
+            raise BenoError(NOT_FINITE)
+        return u.to(right.f.device, right.f.dtype) if is_tensor(right.f) else u.detach().cpu().double().numpy()
+
+    def _answer(self, f: Float[Tensor, " n"], g: Float[Tensor, " p"]) -> Float[Tensor, " n"]:
+        scales = self.solver.header.scales
+        batch = self._batches.with_data(self._batch, self.operator, f, g, scales)
+        (values,) = batch.split(self.solver.run(batch).float() * scales.solution)
+        return values.sum(dim=0)
