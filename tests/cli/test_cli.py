@@ -189,7 +189,8 @@ def test_interrupted_it_stops_quietly(tmp_path, sent, workers):
     os.kill(process.pid, sent)
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert errors.strip().endswith("stopped; what is finished is kept") and "Traceback" not in errors
+    # The process that tidies up after joblib may have a word of its own to say.
+    assert "stopped; what is finished is kept" in errors.splitlines() and "Traceback" not in errors
     assert not Path(target).exists()
 
 

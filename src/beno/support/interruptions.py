@@ -1,7 +1,9 @@
 """Interruptions that come at a bad moment: remembered where they would be lost, held where they would do harm."""
 
+import logging
 import signal
 import threading
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -75,6 +77,8 @@ def let_through() -> None:
 
 
 def ignore() -> None:
-    """Take no more interruptions: the program is ending, and another one would only disturb that."""
+    """Nothing more is to be heard of interruptions once the program ends for one, nor of what libraries say of it."""
     for sent in INTERRUPTIONS:
         signal.signal(sent, signal.SIG_IGN)
+    logging.disable()
+    warnings.simplefilter("ignore")
