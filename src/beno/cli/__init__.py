@@ -46,7 +46,6 @@ def main() -> None:
     except BenoError as error:
         status = _complain(str(error))
     except (KeyboardInterrupt, typer.Abort):
-        ignore()
         status = INTERRUPTED
     except OSError as error:
         if error.filename is None:
@@ -60,6 +59,7 @@ def main() -> None:
         message = format_message()
         status = _complain(message) if not message.startswith("Usage:") else _show_help(message)
     if status == INTERRUPTED:
+        ignore()  # Typer turns an interruption into this status by itself
         typer.echo("stopped; what is finished is kept", err=True)
     sys.exit(status)
 
