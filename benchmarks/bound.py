@@ -25,7 +25,7 @@ NOISE = 1e-6
 
 
 def measured(problem: HardProblem, seed: int) -> Iterator[tuple[str, str, float, float]]:
-    """Of each answer and each bound: the largest ratio of error to bound at a point, and that of the two maxima."""
+    """For each answer and each bound the largest ratio of error to bound at a point, and that of the two maxima."""
     operator = problem.operator
     prepared = Direct().prepare(operator)
     exact = DecimalScheme(operator).solution(problem.unscaled, prepared)

@@ -28,7 +28,7 @@ MODELS = ("harmonic", "beno", "fno")
 
 
 def samples_a_second(resolution: int, device: str, workers: int, folder: Path) -> float:
-    """Of the second file: the first one starts processes, and compiles kernels."""
+    """The time of the second file is taken: the first one starts processes, and compiles kernels."""
     count = SAMPLES[resolution] if workers > 1 or device == "cuda" else SAMPLES[resolution] // 8
     for number in range(2):
         start = perf_counter()
@@ -38,7 +38,7 @@ def samples_a_second(resolution: int, device: str, workers: int, folder: Path) -
 
 
 def seconds_an_epoch(model: str, stream: bool, device: str, folder: Path) -> float:
-    """Of its preset, without the first epochs, which start processes, and the last, which prepares no next one."""
+    """The time of an epoch, without the first ones, which start processes, and the last, which prepares no next one."""
     preset = PRESETS[model_class(model).preset]
     config = replace(preset, epochs=EPOCHS, stream=stream, validate_every=EPOCHS)
     ends: list[float] = []

@@ -82,10 +82,10 @@ def _domain(rng: np.random.Generator, shape: str, n: int) -> Domain:
     else:
         field = ndimage.gaussian_filter(rng.normal(size=(n, n)), rng.uniform(0.5, 2))
         mask = field > np.quantile(field, rng.uniform(0.1, 0.6))
-    return Domain.from_mask(_mended(mask))
+    return Domain.from_mask(mended(mask))
 
 
-def _mended(mask: np.ndarray) -> np.ndarray:
+def mended(mask: np.ndarray) -> np.ndarray:
     """The largest part of a mask, every pinch of it filled by a cell."""
     parts, _ = ndimage.label(mask)
     mask = parts == np.bincount(parts[mask]).argmax()

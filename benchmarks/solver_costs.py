@@ -72,7 +72,7 @@ def fitted_to(entries: list[tuple[int, dict]]) -> Cost:
 
 
 def power_law(cells: np.ndarray, seconds: np.ndarray) -> tuple[float, float]:
-    """Of ``factor cells**power``: the power first, and then the factor for the power as it is written."""
+    """The fit ``factor cells**power``: first the power, then the factor that goes with the power as it is written."""
     power = round(float(np.polyfit(np.log(cells), np.log(seconds), 1)[0]), DIGITS)
     return rounded(float(np.exp(np.mean(np.log(seconds) - power * np.log(cells))))), power
 

@@ -1,9 +1,9 @@
 """Random shapes, random operators, and random problems for them."""
 
 import numpy as np
+from benchmarks.hard_problems import mended
 from hypothesis import assume
 from hypothesis import strategies as st
-from scipy import ndimage
 
 from beno.geometry.grid import Domain
 from beno.problems.operator import Elliptic, darcy_operator, poisson_operator
@@ -80,19 +80,6 @@ def with_operator(problem: Problem, **changes: object) -> Problem:
     """The same data for another operator, which differs from the problem's in its domain, law or walls."""
     parts = {"domain": problem.operator.domain, "law": problem.law, "walls": problem.walls}
     return Problem(Elliptic(**(parts | changes)), problem.right)
-
-
-def mended(mask: np.ndarray) -> np.ndarray:
-    """The largest part of a mask, every pinch of it filled by a cell."""
-    parts, _ = ndimage.label(mask)
-    mask = parts == np.bincount(parts[mask]).argmax()
-    while True:
-        lower_left, lower_right, upper_left, upper_right = mask[:-1, :-1], mask[1:, :-1], mask[:-1, 1:], mask[1:, 1:]
-        pinched = (lower_left == upper_right) & (lower_right == upper_left) & (lower_left != lower_right)
-        if not pinched.any():
-            return mask
-        i, j = np.argwhere(pinched)[0]
-        mask[i : i + 2, j] = True
 
 
 def annulus(resolution: int = 8) -> Domain:

@@ -128,7 +128,7 @@ class Batches(ABC, Generic[BatchType]):
         self, batch: BatchType, operator: Elliptic, f: Float[Tensor, " n"], g: Float[Tensor, " p"], scales: Scales
     ) -> BatchType:
         """A batch of one problem with another right-hand side, through which gradients pass."""
-        raise NotImplementedError(f"{type(self).__name__} takes its right-hand sides from problems alone")
+        raise BenoError(f"{type(self).__name__} takes right-hand sides as arrays alone, not as tensors")
 
     def worked_on_together(self, most: int) -> int:
         """How many problems at once: on a GPU all, on a CPU so many that what one layer writes is in the cache for the

@@ -1,6 +1,7 @@
 """A trained model as a solver: from a problem to its solution, or from many problems to predictions."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from beno.batches.base import Batch
+from beno.batches.base import Batch, Batches
 from beno.geometry.base import Geometry
 from beno.geometry.grid import Domain
 from beno.learned.assembled import AssembledOperator
@@ -156,12 +157,11 @@ class PreparedNetwork(Prepared):
 
     def __init__(self, solver: LearnedOperator, operator: Elliptic) -> None:
         self.solver, self.operator, self.report = solver, operator, Report(solver.name)
-        empty = Problem(operator, operator.right())
-        model = solver.model
-        self._batches = model.batches([empty], solver.header.scales, model.config, solver.device)
-        self._batch = self._batches.batch()
 
     def apply(self, right: RightHandSide) -> Rows:
+        if not is_tensor(right.f):
+            problems = [Problem(self.operator, RightHandSide(f, g)) for f, g in zip(*right.rows(), strict=True)]
+            return np.stack(self.solver.predict(problems)).reshape(right.f.shape)
         device, dtype = self.solver.device, torch.float32
         f, g = (torch.as_tensor(rows, dtype=dtype, device=device) for rows in (right.f, right.g))
         rows = zip(f.reshape(-1, f.shape[-1]), g.reshape(-1, g.shape[-1]), strict=True)
@@ -169,10 +169,17 @@ class PreparedNetwork(Prepared):
             u = torch.stack([self._answer(*row) for row in rows]).reshape(right.f.shape)
         if not bool(torch.isfinite(u).all()):
             raise BenoError(NOT_FINITE)
-        return u.to(right.f.device, right.f.dtype) if is_tensor(right.f) else u.detach().cpu().double().numpy()
+        return u.to(right.f.device, right.f.dtype)
+
+    @cached_property
+    def _batches(self) -> Batches[Batch]:
+        """The operator with nothing on its right-hand side, as the model is fed with it."""
+        model, scales = self.solver.model, self.solver.header.scales
+        empty = Problem(self.operator, self.operator.right())
+        return model.batches([empty], scales, model.config, self.solver.device)
 
     def _answer(self, f: Float[Tensor, " n"], g: Float[Tensor, " p"]) -> Float[Tensor, " n"]:
         scales = self.solver.header.scales
-        batch = self._batches.with_data(self._batch, self.operator, f, g, scales)
+        batch = self._batches.with_data(self._batches.batch(), self.operator, f, g, scales)
         (values,) = batch.split(self.solver.run(batch).float() * scales.solution)
         return values.sum(dim=0)

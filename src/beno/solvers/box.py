@@ -5,6 +5,7 @@ two fast transforms (Buzbee, Golub, Nielson 1970, doi:10.1137/0707049). A coeffi
 gradients with that as their preconditioner.
 """
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
@@ -94,9 +95,9 @@ class PreparedBox(Prepared):
         pictures = f.reshape(-1, *domain.mask.shape)
         return np.stack([self.inverse(picture) for picture in pictures]).reshape(right.f.shape)
 
+    @abstractmethod
     def inverse(self, source: Float[np.ndarray, "N N"]) -> Float[np.ndarray, "N N"]:
         """v with ``div(kappa grad v) = source`` and zero on the walls."""
-        raise NotImplementedError
 
 
 class SineTransform(PreparedBox):
