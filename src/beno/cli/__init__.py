@@ -46,6 +46,7 @@ def main() -> None:
     except BenoError as error:
         status = _complain(str(error))
     except (KeyboardInterrupt, typer.Abort):
+        ignore()  # at once: another one may be on its way
         status = INTERRUPTED
     except OSError as error:
         if error.filename is None:
